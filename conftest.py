@@ -1,0 +1,3 @@
+"""The project's own tests drive pytest from outside."""
+
+pytest_plugins = ["pytester"]

@@ -1,0 +1,1 @@
+"""How a trial is judged: one module per criterion type, named like the type."""

@@ -1,0 +1,1 @@
+"""Verdicts in, status out: gate, scores, the outcome table."""

@@ -1,0 +1,150 @@
+"""Fixtures for task files and for Python tests in the repositories that use this plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..text import wire
+from .collection import TRIAL_FIXTURE
+from .options import settings
+
+if TYPE_CHECKING:
+    from ..criteria.contract import CriterionResult
+    from ..judging.gate import Decision
+    from ..recorder.invocation import InvocationLog
+    from ..sandbox.workspace import Workspace
+    from ..task.trials import TrialSpec
+    from ..trajectory.model import Trajectory
+    from ..trial import Trial
+
+TRIALS = pytest.StashKey[list["Trial"]]()
+"""The trials that an item has run, in order."""
+
+
+class CriteriaNotMet(AssertionError):
+    """A gating criterion of the task was not met."""
+
+
+class CriteriaNotJudged(Exception):
+    """A gating criterion could not be judged: the trial is an error."""
+
+
+class TrialRun:
+    """A trial after its seal: the agent is dead, nothing changes any more, the evidence can be looked at."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+
+    @property
+    def workspace(self) -> Workspace:
+        """The sealed workspace; its readers never follow a link out of it."""
+        return self._trial.evidence.workspace
+
+    @property
+    def trajectory(self) -> Trajectory | None:
+        """Messages and tool calls of the agent, None for the agent `none`."""
+        return self._trial.trajectory
+
+    @property
+    def invocations(self) -> InvocationLog:
+        """The recorded calls of the tools in `sandbox.record_cli`."""
+        return self._trial.evidence.invocations
+
+    @property
+    def final_answer(self) -> str:
+        """The agent's last message."""
+        return self._trial.evidence.final_answer
+
+    def judge(self) -> Decision:
+        """Judge the task's criteria once and return status, reason and weighted score."""
+        return self._trial.decision or self._trial.grade()
+
+    @property
+    def criteria(self) -> tuple[CriterionResult, ...]:
+        """The results of the criteria after `judge`."""
+        return self._trial.criteria
+
+    def assert_passed(self) -> None:
+        """Judge, and fail, error or skip the test as the outcome of the task demands."""
+        __tracebackhide__ = True
+        from ..judging.outcomes import Status
+
+        decision = self.judge()
+        match decision.status:
+            case Status.FAILED:
+                raise CriteriaNotMet(decision.reason)
+            case Status.ERROR:
+                raise CriteriaNotJudged(decision.reason)
+            case Status.NOT_EVALUATED:
+                pytest.skip(f"not evaluated: {decision.reason}")
+
+
+@pytest.fixture
+def codereval_trial(request: pytest.FixtureRequest) -> TrialSpec:
+    """The trial to run: the task with its row and repeat. A Python test names it by a mark:
+    ``@pytest.mark.codereval(task="tasks/hello.yaml", row="row-1")``, the path being relative to the test's file.
+    """
+    if hasattr(request, "param"):
+        return request.param  # type: ignore[no-any-return]
+    if hasattr(request.function, TRIAL_FIXTURE):
+        return getattr(request.function, TRIAL_FIXTURE)  # type: ignore[no-any-return]
+    mark = request.node.get_closest_marker("codereval")
+    if mark is None or "task" not in mark.kwargs:
+        pytest.fail('codereval_trial needs a mark such as @pytest.mark.codereval(task="tasks/hello.yaml")', False)
+    return load_trial(request.path.parent / mark.kwargs["task"], mark.kwargs.get("row"))
+
+
+def load_trial(path: Path, row: str | None = None) -> TrialSpec:
+    """The trial of a task file; of a dataset's rows the one called `row`. Raises CoderEvalError."""
+    from ..errors import CoderEvalError
+    from ..task.loader import load_task
+    from ..task.trials import expand
+
+    trials = {trial.row_id: trial for trial in expand(load_task(path))}
+    if row is None and len(trials) == 1:
+        return next(iter(trials.values()))
+    if row not in trials:
+        raise CoderEvalError(f"{path}: no row {row!r}; the rows are {', '.join(map(str, trials))}")
+    return trials[row]
+
+
+@pytest.fixture
+def codereval_run(request: pytest.FixtureRequest, codereval_trial: TrialSpec) -> TrialRun:
+    """Stage the task, let its agent work, seal; the test then looks at the evidence and may call ``judge()``."""
+    return _run(request, codereval_trial)
+
+
+@pytest.fixture
+def codereval_run_task(request: pytest.FixtureRequest) -> Callable[..., TrialRun]:
+    """A function ``run(path, row=None)`` that runs a task file, as often as the test likes."""
+
+    def run(path: str | Path, row: str | None = None) -> TrialRun:
+        return _run(request, load_trial(request.path.parent / path, row))
+
+    return run
+
+
+def _run(request: pytest.FixtureRequest, spec: TrialSpec) -> TrialRun:
+    __tracebackhide__ = True
+    from ..trial import Trial, execute
+
+    trial = Trial(spec, settings(request.config))
+    request.node.stash.setdefault(TRIALS, []).append(trial)
+    request.addfinalizer(lambda: _finish(request, trial))
+    execute(trial)
+    return TrialRun(trial)
+
+
+def _finish(request: pytest.FixtureRequest, trial: Trial) -> None:
+    __tracebackhide__ = True
+    try:
+        trial.finish()
+    finally:
+        if trial.folder is not None:
+            request.node.ihook.pytest_codereval_trial_finished(
+                config=request.config, summary=wire(trial.summary()), folder=trial.folder
+            )

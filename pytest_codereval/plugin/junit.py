@@ -1,0 +1,110 @@
+"""A testcase per criterion in JUnit XML and `-v` lines, made on the controller after the item's teardown.
+
+The reports go to every plugin but those that count: pass or fail of a session, `-x`, `--lf` and the progress bar know
+trials only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from .options import is_worker
+from .outcome import SUMMARIES
+
+COUNTING_PLUGINS = (
+    "session",
+    "dsession",
+    "lfplugin",
+    "nfplugin",
+    "stepwiseplugin",
+    "terminalprogress",
+    "terminalreporter",
+    "codereval-session",
+    "codereval-terminal",
+)
+
+
+class CriterionReport(pytest.TestReport):
+    """One criterion as reporters see it."""
+
+
+class Expander:
+    """Turns the summaries that a trial's report carries into reports of criteria."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._waiting: dict[tuple[str, object], pytest.TestReport] = {}
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
+        yield
+        if isinstance(report, CriterionReport):
+            return
+        key = (report.nodeid, getattr(report, "worker_id", None))
+        if hasattr(report, SUMMARIES):
+            self._waiting[key] = report
+        elif report.when == "teardown" and key in self._waiting:
+            parent = self._waiting.pop(key)
+            for summary in getattr(parent, SUMMARIES):
+                for criterion in summary["criteria"] if summary["is_task"] else ():
+                    self._emit(parent, criterion)
+
+    def _emit(self, parent: pytest.TestReport, criterion: dict[str, Any]) -> None:
+        manager = self._config.pluginmanager
+        leave_out = [plugin for name in COUNTING_PLUGINS if (plugin := manager.get_plugin(name)) is not None]
+        log = manager.subset_hook_caller("pytest_runtest_logreport", leave_out)
+        for report in _reports(parent, criterion):
+            log(report=report)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not is_worker(config) and config.getini("codereval_junit") == "both":
+        config.pluginmanager.register(Expander(config), "codereval-expander")
+
+
+def _reports(parent: pytest.TestReport, criterion: dict[str, Any]) -> list[CriterionReport]:
+    """Two reports for one testcase: the verdict, and the teardown that carries the properties and closes it."""
+    head, bracket, label = parent.nodeid.partition("[")
+    nodeid = f"{head}::{criterion['name']}{bracket}{label}"
+    path, line, _ = parent.location
+    common: dict[str, Any] = {
+        "nodeid": nodeid,
+        "location": (path, line, nodeid.partition("::")[2]),
+        "keywords": {},
+    }
+    when, outcome, longrepr = _verdict(parent, criterion)
+    if outcome == "failed" and hasattr(parent, "wasxfail"):
+        when, outcome, common["wasxfail"] = "call", "skipped", f"reason: {parent.wasxfail}"
+    verdict = CriterionReport(outcome=outcome, longrepr=longrepr, when=when, duration=criterion["duration"], **common)
+    closing = CriterionReport(
+        outcome="passed", longrepr=None, when="teardown", user_properties=_properties(criterion), **common
+    )
+    for report in (verdict, closing):
+        for name in ("node", "worker_id", "testrun_uid"):
+            if hasattr(parent, name):
+                setattr(report, name, getattr(parent, name))
+    return [verdict, closing]
+
+
+def _verdict(parent: pytest.TestReport, criterion: dict[str, Any]) -> tuple[Any, Any, Any]:
+    text = "\n".join(part for part in (criterion["reason"], criterion["details"]) if part) or criterion["description"]
+    match criterion["verdict"]:
+        case "not_evaluated":
+            path, line, _ = parent.location
+            return "call", "skipped", (path, (line or 0) + 1, f"not evaluated: {criterion['reason']}")
+        case "error" if criterion["gating"]:
+            return "setup", "failed", text
+        case "fail" if criterion["gating"]:
+            return "call", "failed", text
+    return "call", "passed", None
+
+
+def _properties(criterion: dict[str, Any]) -> list[tuple[str, object]]:
+    names = ("verdict", "score", "weight", "pass_threshold", "gating", "type", "description", "label")
+    found = [(f"codereval.{name}", criterion[name]) for name in names if criterion[name] is not None]
+    if not criterion["gating"] and criterion["reason"]:
+        found.append(("codereval.reason", criterion["reason"]))
+    return found

@@ -1,0 +1,124 @@
+"""What the terminal says beyond pytest's own lines: criteria under -v, and a closing section with rate and cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .collection import trial_of
+from .options import RUN_DIRECTORY_PATH, is_worker
+from .outcome import IS_TASK, SUMMARIES
+
+if TYPE_CHECKING:
+    from ..judging.outcomes import Status
+
+
+class Summary:
+    """Counts the trials of the session and writes about them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._reporter: Any = None
+        self._statuses: Counter[Status] = Counter()
+        self._costs: list[float | None] = []
+        self._expected_failures = 0
+        self._in_python_tests = 0
+        self._left_out = 0
+
+    @property
+    def statuses(self) -> Counter[Status]:
+        """How many trials ended in each status."""
+        return self._statuses
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
+        yield
+        for summary in getattr(report, SUMMARIES, ()):
+            self._count(report, summary)
+            if self._config.get_verbosity() > 0 and summary["is_task"]:
+                self._write_criteria(summary)
+        if not hasattr(report, SUMMARIES) and getattr(report, IS_TASK, False) and report.failed:
+            self._count_failed_teardown(report)
+
+    def _count(self, report: pytest.TestReport, summary: dict[str, Any]) -> None:
+        from ..judging.outcomes import Status
+
+        self._costs.append(summary["cost_usd"])
+        self._left_out += summary["script_left_out"]
+        if not summary["is_task"]:
+            self._in_python_tests += 1
+        elif hasattr(report, "wasxfail"):
+            self._expected_failures += 1
+        else:
+            self._statuses[Status(summary["status"])] += 1
+
+    def _count_failed_teardown(self, report: pytest.TestReport) -> None:
+        """A trial whose process died, or whose record could not be written, counts as an error."""
+        from ..judging.outcomes import Status
+
+        self._statuses[Status.ERROR] += 1
+
+    def _write_criteria(self, summary: dict[str, Any]) -> None:
+        from ..reports.table import criterion_line
+
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is None:
+            return
+        terminal.ensure_newline()
+        for criterion in summary["criteria"]:
+            reason = criterion["reason"].split("\n")[0] if criterion["verdict"] != "pass" else ""
+            line = f"    {criterion_line(criterion)}  {reason}".rstrip()
+            terminal.write_line(line, **_markup(criterion))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._costs:
+            return
+        from ..judging.outcomes import Status, pass_rate
+
+        rate = pass_rate(self._statuses)
+        counts = ", ".join(f"{self._statuses[status]} {status}" for status in Status if self._statuses[status])
+        terminalreporter.write_sep("=", "codereval")
+        if self._expected_failures:
+            counts = ", ".join(filter(None, [counts, f"{self._expected_failures} expected to fail"]))
+        if self._in_python_tests:
+            counts = ", ".join(filter(None, [counts, f"{self._in_python_tests} in Python tests"]))
+        terminalreporter.write_line(f"trials: {counts}")
+        terminalreporter.write_line("pass rate: " + ("nothing measured" if rate is None else f"{rate:.1%}"))
+        terminalreporter.write_line(f"cost: {self._cost()}")
+        if self._left_out:
+            terminalreporter.write_line(left_out_line(self._left_out))
+        terminalreporter.write_line(f"run directory: {self._config.stash[RUN_DIRECTORY_PATH]}")
+
+    def _cost(self) -> str:
+        known = [cost for cost in self._costs if cost is not None]
+        unknown = len(self._costs) - len(known)
+        if not known:
+            return "not known"
+        return f"${sum(known):.4f}" + (f", not known for {unknown} trials" if unknown else "")
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:
+    from ..agents.registry import leaves_script_out
+
+    override = config.getoption("codereval_agent")
+    trials = [trial for item in items if (trial := trial_of(item)) is not None] if override else []
+    tasks = {trial.path for trial in trials if leaves_script_out(trial.task, override)}
+    return left_out_line(len(tasks)) if tasks else None
+
+
+def left_out_line(tasks: int) -> str:
+    """What is said when the agent of the command line takes the place of scripts."""
+    return f"codereval: --codereval-agent leaves out the script steps of {tasks} task{'s' if tasks > 1 else ''}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not is_worker(config):
+        config.pluginmanager.register(Summary(config), "codereval-terminal")
+
+
+def _markup(criterion: dict[str, Any]) -> dict[str, bool]:
+    colour = {"pass": "green", "fail": "red", "error": "red"}.get(criterion["verdict"], "yellow")
+    return {colour if criterion["gating"] else "yellow": True}

@@ -1,0 +1,169 @@
+"""Logs of calls as JSON Lines: the one reader, for ours and for those of hand-written mocks, and the writer."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+from ..errors import JudgingError
+from .invocation import Invocation, InvocationLog
+
+LOG_DIRECTORY = "cli_mocks"
+LOG_NAME = "calls.jsonl"
+DEFAULT_LOG = f"{LOG_DIRECTORY}/{LOG_NAME}"
+"""Where criteria that read a file find the recorder's log, relative to the workspace."""
+
+_LATEST = 1e12
+_ASIDE = ".cli_mocks-of-the-agent"
+_USED = ".cli_mocks-used"
+
+
+@dataclasses.dataclass(frozen=True)
+class RecorderError:
+    """A line in which the mock that wrote it says that its answer cannot be trusted."""
+
+    tool: str
+    field: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsedLog:
+    """The usable lines of a log, how many are not usable, and which tell of an error of their writer."""
+
+    invocations: tuple[Invocation, ...] = ()
+    unusable: int = 0
+    errors: tuple[RecorderError, ...] = ()
+
+
+def parse_log(text: str) -> ParsedLog:
+    """Read a log. A line is usable when it is a JSON object whose `argv` is a list of strings; blank lines are nothing.
+
+    The other fields (`ts`, `tool`, `exit`, `rule`) are taken where they have the right type.
+    """
+    invocations: list[Invocation] = []
+    errors: list[RecorderError] = []
+    unusable = 0
+    for line in text.removeprefix("\ufeff").split("\n"):
+        if not line.strip():
+            continue
+        fields = _object(line)
+        argv = fields.get("argv")
+        if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv):
+            unusable += 1
+            continue
+        invocations.append(_invocation(len(invocations) + 1, argv, fields))
+        errors += _errors(fields)
+    return ParsedLog(tuple(invocations), unusable, tuple(errors))
+
+
+def _object(line: str) -> dict[str, object]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _invocation(sequence: int, argv: list[str], fields: dict[str, object]) -> Invocation:
+    tool, time, status, rule = (fields.get(key) for key in ("tool", "ts", "exit", "rule"))
+    return Invocation(
+        sequence=sequence,
+        tool=tool if isinstance(tool, str) else "",
+        argv=tuple(argv),
+        time=float(time) if _is_time(time) else 0.0,
+        exit_status=status if isinstance(status, int) and not isinstance(status, bool) else None,
+        answered_by=f"rule {rule}" if isinstance(rule, int) and not isinstance(rule, bool) else "constant",
+    )
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _LATEST
+
+
+def _errors(fields: dict[str, object]) -> Iterator[RecorderError]:
+    tool = fields.get("tool")
+    for key in ("sidecar_error", "rule_error"):
+        if fields.get(key) is not None:
+            yield RecorderError(tool if isinstance(tool, str) else "", key, str(fields[key]))
+
+
+def render_log(invocations: Iterable[Invocation]) -> str:
+    """Write calls as JSON Lines in pure ASCII: `ts` in seconds since the epoch, `tool`, `argv`, `exit`."""
+    return "".join(
+        json.dumps({"ts": round(call.time, 3), "tool": call.tool, "argv": list(call.argv), "exit": call.exit_status})
+        + "\n"
+        for call in invocations
+    )
+
+
+def place_log(workspace_root: Path, log: InvocationLog) -> None:
+    """Put `cli_mocks/calls.jsonl` into the workspace; what the agent has there is moved aside, no link is followed.
+
+    To be undone by `remove_log`. No process may work in the workspace meanwhile. Raises JudgingError when the file
+    cannot be put there.
+    """
+    directory = workspace_root / LOG_DIRECTORY
+    aside = workspace_root.parent / _ASIDE
+    try:
+        if os.path.lexists(aside):
+            raise FileExistsError(f"{aside} is there already")
+        with _writable(workspace_root):
+            _move(directory, aside)
+            try:
+                directory.mkdir(mode=0o755)
+                (directory / LOG_NAME).write_text(render_log(log.invocations), encoding="ascii", newline="\n")
+            except OSError:
+                remove_log(workspace_root)
+                raise
+    except OSError as error:
+        raise JudgingError(f"{DEFAULT_LOG} could not be put into the workspace: {error}") from error
+
+
+def remove_log(workspace_root: Path) -> None:
+    """Take the log out of the workspace again and put back what the agent had there. Raises JudgingError."""
+    directory = workspace_root / LOG_DIRECTORY
+    try:
+        with _writable(workspace_root):
+            _move(directory, _unused(workspace_root.parent))
+            _move(workspace_root.parent / _ASIDE, directory)
+    except OSError as error:
+        raise JudgingError(f"{DEFAULT_LOG} could not be taken out of the workspace: {error}") from error
+
+
+def _unused(parent: Path) -> Path:
+    return next(path for number in range(1_000_000) if not os.path.lexists(path := parent / f"{_USED}-{number}"))
+
+
+def _move(source: Path, target: Path) -> None:
+    """Rename `source` when it is there. A directory that its owner may not write is moved with its mode kept."""
+    try:
+        mode = source.lstat().st_mode
+    except FileNotFoundError:
+        return
+    locked = stat.S_ISDIR(mode) and not mode & stat.S_IWUSR
+    if locked:
+        source.chmod(stat.S_IMODE(mode) | stat.S_IWUSR)
+    source.rename(target)
+    if locked:
+        target.chmod(stat.S_IMODE(mode))
+
+
+@contextlib.contextmanager
+def _writable(directory: Path) -> Iterator[None]:
+    mode = stat.S_IMODE(directory.stat().st_mode)
+    needed = stat.S_IWUSR | stat.S_IXUSR
+    if mode & needed == needed:
+        yield
+        return
+    directory.chmod(mode | needed)
+    try:
+        yield
+    finally:
+        directory.chmod(mode)

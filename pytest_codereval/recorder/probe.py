@@ -1,0 +1,98 @@
+"""The proof that the name of a recorded tool leads to its shim, in the shells that an agent uses."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .shim import quote
+
+PROBE_ARGV = ("codereval-probe",)
+"""The arguments of the one call that proves that shims can be run and are heard."""
+
+_MARK = "codereval-probe"
+_BASH = "/bin/bash /usr/bin/bash /usr/local/bin/bash"
+_PROFILES = (".bash_profile", ".bash_login", ".profile", ".bashrc")
+
+_proven: set[LoginShell] = set()
+
+
+@dataclasses.dataclass(frozen=True)
+class LoginShell:
+    """All of a trial's own that decides what a login shell finds, with the trial's folder taken out.
+
+    Trials for which this is equal behave alike, so that a process proves each kind once.
+    """
+
+    tools: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    profiles: tuple[str | None, ...]
+
+    @property
+    def proven(self) -> bool:
+        """Whether such a login shell was seen to reach the shims. One without a profile in reach is never proven."""
+        return self in _proven
+
+    def remember(self) -> None:
+        """Note that such a login shell reaches the shims."""
+        if any(profile is not None for profile in self.profiles):
+            _proven.add(self)
+
+
+def login_shell(tools: Sequence[str], environment: Mapping[str, str], folder: Path) -> LoginShell:
+    """Describe the login shell of a trial whose files lie in `folder`; a HOME elsewhere has no profile in reach."""
+    home = Path(environment.get("HOME", "/nonexistent"))
+    own = str(folder)
+    variables = ((name, value.replace(own, "")) for name, value in sorted(environment.items()))
+    profiles = (_text(home / name) if home.is_relative_to(folder) else None for name in _PROFILES)
+    return LoginShell(tuple(tools), tuple(variables), tuple(text and text.replace(own, "") for text in profiles))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+
+
+def probe_script(tools: Sequence[str], shim: Path, *, login: bool = True) -> str:
+    """Return POSIX sh text that calls `shim` once and prints what each tool resolves to, here and in a login bash.
+
+    What a profile prints by itself is told apart by marks. Where there is no bash, or no `login` is asked for, that
+    part is left empty.
+    """
+    names = " ".join(tools)
+    ask = f"printf '\\0{_MARK}\\0'; for t in {names}; do printf '%s\\0' \"$t\"; command -v \"$t\"; printf '\\0'; done"
+    in_login = f'for b in {_BASH}; do if [ -x "$b" ]; then exec "$b" -lc {quote(ask)}; fi; done\n' if login else ""
+    return (
+        f"{quote(str(shim))} {' '.join(PROBE_ARGV)} </dev/null >/dev/null 2>&1\n"
+        f"{ask}\n"
+        f"{in_login}"
+        f"printf '\\0{_MARK}\\0'\n"
+    )
+
+
+def unreachable(shims: Mapping[str, Path], output: bytes) -> tuple[str, ...]:
+    """Return a line for each shim that its name does not lead to, given what the probe printed."""
+    parts = output.split(f"\0{_MARK}\0".encode())[1:]
+    if len(parts) != 2:
+        return ("whether the recorded tools are reachable could not be found out: the probe did not end",)
+    problems = _wrong(shims, parts[0], "sh")
+    return problems + (_wrong(shims, parts[1], "bash -l") if parts[1] else ())
+
+
+def _wrong(shims: Mapping[str, Path], part: bytes, shell: str) -> tuple[str, ...]:
+    fields = [os.fsdecode(field) for field in part.split(b"\0")]
+    found = dict(zip(fields[0::2], fields[1::2], strict=False))
+    problems = []
+    for name, shim in shims.items():
+        got = found.get(name, "").strip("\n")
+        if got.startswith("/") and os.path.realpath(got) == os.path.realpath(shim):
+            continue
+        if got and not got.startswith("/"):
+            problems.append(f"{name} cannot be recorded: it is a builtin or an alias of {shell}")
+        else:
+            problems.append(f"{name} does not lead to its shim in {shell}, but to {got or 'nothing'}")
+    return tuple(problems)

@@ -1,0 +1,197 @@
+"""The recorder of one trial: shims for the tools that the task names, and the log of their calls."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ..errors import Cause, TrialError
+from ..sandbox.protocol import Phase
+from ..task.tool_names import refusal
+from . import windows
+from .invocation import Invocation, InvocationLog
+from .names import written_names
+from .probe import PROBE_ARGV, login_shell, probe_script, unreachable
+from .shim import Reply, find_interpreter, render
+from .spool import TAMPERED, Spool, fresh_directory
+
+if TYPE_CHECKING:
+    from ..sandbox.protocol import Sandbox
+
+PROBE_TIMEOUT = 30.0
+"""Seconds for the proof that every shim is reachable."""
+
+
+class Tool(Protocol):
+    """A tool to be recorded and its constant reply."""
+
+    @property
+    def tool(self) -> str: ...
+    @property
+    def exit_code(self) -> int: ...
+    @property
+    def stdout(self) -> str: ...
+    @property
+    def stderr(self) -> str: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class _Written:
+    """A shim as it was written, to be found unchanged at the end."""
+
+    identity: tuple[int, ...]
+    content: bytes
+
+
+class Recorder:
+    """Shadows tools by shims in `bin_dir` and takes in their calls through `spool_dir`.
+
+    Both directories are the recorder's own and lie outside the workspace; what lay there before is removed. `install`
+    comes first, `drain` once when every process of the agent is dead, `close` last.
+    """
+
+    def __init__(
+        self, tools: Sequence[Tool], bin_dir: Path, spool_dir: Path, *, interpreter: str | None = None
+    ) -> None:
+        self._tools = {tool.tool: tool for tool in tools}
+        _refuse([tool.tool for tool in tools])
+        self._bin_dir = bin_dir
+        self._spool_dir = spool_dir
+        self._spool = Spool(spool_dir)
+        self._interpreter = interpreter
+        self._written: dict[str, _Written] = {}
+        self._log: InvocationLog | None = None
+
+    @property
+    def recorded_tools(self) -> frozenset[str]:
+        """The names of the tools that are shadowed."""
+        return frozenset(self._tools)
+
+    def install(self) -> None:
+        """Write the shims and start to take in calls. Raises TrialError(SANDBOX) when that is not possible."""
+        try:
+            fresh_directory(self._bin_dir)
+            self._bin_dir.chmod(0o755)
+            for tool in self._tools.values():
+                for name, content in self._shim_files(tool).items():
+                    self._written[name] = _write(self._bin_dir / name, content)
+            self._spool.open()
+        except OSError as error:
+            raise TrialError(Cause.SANDBOX, f"the recorder could not be set up: {error}") from error
+
+    def probe_script(self, *, login: bool = True) -> str:
+        """POSIX sh text that prints what each tool resolves to, in `sh` and in a login bash; see `check_probe`.
+
+        It also calls one shim once, by its path.
+        """
+        names = sorted(self._tools)
+        return probe_script(names, self._bin_dir / names[0], login=login)
+
+    def check_probe(self, output: bytes) -> tuple[str, ...]:
+        """Return what the output of the probe says is wrong, a line for each tool that is not reached by its name."""
+        return unreachable({name: self._bin_dir / name for name in sorted(self._tools)}, output)
+
+    def prove_reachable(self, sandbox: Sandbox) -> None:
+        """See in the agent's own environment that each tool's name leads to its shim, then forget earlier calls.
+
+        Raises TrialError(SHIM_UNREACHABLE).
+        """
+        shell = login_shell(sorted(self._tools), sandbox.environment(Phase.AGENT), self._bin_dir.parent)
+        script = self.probe_script(login=not shell.proven)
+        result = sandbox.run(["/bin/sh", "-c", script], phase=Phase.AGENT, timeout=PROBE_TIMEOUT)
+        problems = self.check_probe(result.stdout)
+        calls = self._spool.discard()
+        if not problems and not any(call.argv == PROBE_ARGV for call in calls):
+            problems = (f"a shim in {self._bin_dir} could not be run, or its call was not recorded",)
+        if problems:
+            raise TrialError(Cause.SHIM_UNREACHABLE, "; ".join(problems))
+        shell.remember()
+
+    def discard_calls_so_far(self) -> None:
+        """Never count the calls made until now: they are not the agent's. Their processes must have ended."""
+        self._spool.discard()
+
+    def drain(self) -> InvocationLog:
+        """Return the log of all calls; to be called when the processes are dead. Later calls are answered, not counted.
+
+        A second call returns the same log.
+        """
+        if self._log is None:
+            records = self._spool.take()
+            foreign = sorted({record.tool for record in records} - self.recorded_tools)
+            faults = [*self._shim_faults(), *self._spool.check()]
+            if foreign:
+                faults.append(TAMPERED + "the spool holds calls of tools that are not recorded")
+            self._log = InvocationLog(
+                invocations=tuple(
+                    Invocation(
+                        sequence=number,
+                        tool=record.tool,
+                        argv=record.argv,
+                        cwd=record.cwd,
+                        time=record.time,
+                        exit_status=self._tools[record.tool].exit_code,
+                    )
+                    for number, record in enumerate((r for r in records if r.tool in self._tools), start=1)
+                ),
+                recorded_tools=self.recorded_tools,
+                faults=tuple(faults),
+            )
+        return self._log
+
+    def close(self) -> None:
+        """Stop taking in calls, when no process is left that could make one. May be called twice."""
+        self._spool.close()
+
+    def _shim_files(self, tool: Tool) -> dict[str, bytes]:
+        reply = Reply(tool.exit_code, tool.stdout, tool.stderr)
+        if os.name == "nt":
+            contents: tuple[bytes, ...] = (
+                windows.render_script(tool.tool, reply, self._spool_dir),
+                windows.render_command_file(tool.tool, Path(sys.executable)),
+            )
+        else:
+            interpreter = self._interpreter or find_interpreter()
+            contents = (render(tool.tool, reply, self._spool_dir, interpreter),)
+        return dict(zip(written_names(tool.tool), contents, strict=True))
+
+    def _shim_faults(self) -> Iterable[str]:
+        for name, written in self._written.items():
+            path = self._bin_dir / name
+            try:
+                same = _identity(path) == written.identity and path.read_bytes() == written.content
+            except OSError:
+                same = False
+            if not same:
+                yield f"{TAMPERED}the shim of {name} was changed, replaced or removed"
+
+
+def _refuse(names: Sequence[str]) -> None:
+    """Raise TrialError(CONFIGURATION) for a name that cannot be recorded or that is there twice."""
+    seen: set[str] = set()
+    for name in names:
+        reason = "it is there twice" if name.casefold() in seen else refusal(name)
+        if reason:
+            raise TrialError(Cause.CONFIGURATION, f"sandbox.record_cli: tool {name!r}: {reason}")
+        seen.add(name.casefold())
+
+
+def _write(path: Path, content: bytes) -> _Written:
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o755)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+        path.chmod(0o755)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return _Written(_identity(path), content)
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    status = path.lstat()
+    return status.st_dev, status.st_ino, status.st_mode, status.st_size

@@ -1,0 +1,336 @@
+"""Where shims leave their records, and how the harness takes them in at the moment they come.
+
+Records lie within reach of the agent for an instant only: a thread copies each into memory as soon as its line comes
+through the FIFO `index`, and removes it. What the agent does to this directory is noticed, and told as a fault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import select
+import shutil
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from .. import clock
+from ..errors import Cause
+from .shim import INDEX, LOST_MARK, OK, RECORD_VERSION
+
+RECORD_LIMIT = 16 * 1024 * 1024
+"""Bytes of one record; the kernel allows no longer command line unless its limits were raised."""
+
+MEMORY_LIMIT = 512 * 1024 * 1024
+"""Bytes of all records of a trial that are kept."""
+
+TAMPERED = "tampered: "
+LOST = "evidence lost: "
+
+_STRANGE = TAMPERED + "something that no shim wrote lies in the spool"
+_NAME = re.compile(rb"[0-9]{1,10}\.[0-9]\Z")
+_CHUNK = 65536
+_CHUNKS_AT_ONCE = 32
+_ROUNDS = 64
+_MAX_LISTED = 10_000
+_MAX_FAULTS = 20
+_GARBAGE_LIMIT = 1000
+_FLOOD_PAUSE = 0.01
+_DIRECTORY_MODE = 0o700
+_INDEX_MODE = 0o200
+_OK_MODE = 0o600
+_OK_TEXT = b"ok\n"
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_WITH_DIR_FD = {os.open, os.stat, os.unlink} <= os.supports_dir_fd
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """One call as its shim wrote it. `time` is in seconds since the epoch."""
+
+    tool: str
+    cwd: str
+    argv: tuple[str, ...]
+    time: float
+
+
+class MalformedRecord(Exception):
+    """The bytes of a record that is no complete one."""
+
+
+def parse_record(data: bytes, time: float) -> Record:
+    """Read the fields version, tool, cwd, parent's pid, count, arguments, END. Raises MalformedRecord."""
+    fields = data.split(b"\0")
+    if len(fields) < 7 or fields[-2:] != [b"END", b""] or fields[0] != RECORD_VERSION.encode():
+        raise MalformedRecord
+    if not fields[4].isdigit() or int(fields[4]) != len(fields) - 7:
+        raise MalformedRecord
+    tool, cwd = os.fsdecode(fields[1]), os.fsdecode(fields[2])
+    return Record(tool, cwd, tuple(map(os.fsdecode, fields[5:-2])), time)
+
+
+class Spool:
+    """The spool of one trial: `open`, then `take` or `discard` what has come, `check` it, `close` at the end.
+
+    Until `close` the FIFO is read, so that no shim ever waits for the harness.
+    """
+
+    def __init__(self, directory: Path, *, fifo: bool = hasattr(os, "mkfifo")) -> None:
+        self._directory = directory
+        self._fifo = fifo
+        self._lock = threading.Lock()
+        self._records: list[Record] = []
+        self._faults: list[str] = []
+        self._bytes = 0
+        self._garbage = 0
+        self._partial = b""
+        self._taken = False
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._index = -1
+        self._directory_fd: int | None = None
+        self._identity: dict[str, tuple[int, ...]] = {}
+
+    def open(self) -> None:
+        """Make the directory anew and start to read. Raises OSError."""
+        fresh_directory(self._directory)
+        if _WITH_DIR_FD:
+            self._directory_fd = os.open(self._directory, os.O_RDONLY)
+        ok = os.open(self._at(OK), os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OK_MODE, dir_fd=self._directory_fd)
+        os.write(ok, _OK_TEXT)
+        os.close(ok)
+        self._index = self._open_index()
+        self._identity = {name: self._identify(name) for name in (OK, INDEX, "")}
+        if self._fifo:
+            self._thread = threading.Thread(target=self._listen, name="codereval-recorder", daemon=True)
+            self._thread.start()
+
+    def take(self) -> tuple[Record, ...]:
+        """Return all records so far in the order in which they came, then those whose line never came.
+
+        To be called when the processes that make calls are dead: a record that is not complete now is a fault.
+        """
+        with self._lock:
+            self._complete()
+            self._taken = True
+            return tuple(self._records)
+
+    def discard(self) -> tuple[Record, ...]:
+        """Forget every call that was made until now, and what went wrong with it; return the forgotten ones."""
+        with self._lock:
+            self._complete()
+            forgotten = tuple(self._records)
+            self._records.clear()
+            self._faults.clear()
+            self._bytes = self._garbage = 0
+            return forgotten
+
+    def check(self) -> tuple[str, ...]:
+        """Return what is wrong with the evidence, worst first; empty when every call is known to have been seen."""
+        with self._lock:
+            structural = [*self._structural_faults()]
+            return tuple(sorted(dict.fromkeys((*structural, *self._faults)), key=lambda text: text.startswith(LOST)))
+
+    def close(self) -> None:
+        """Stop reading. May be called twice."""
+        self._closing.set()
+        if self._thread is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._index, b"\n")
+            self._thread.join()
+            self._thread = None
+        for handle in (self._index, self._directory_fd):
+            if handle is not None and handle >= 0:
+                os.close(handle)
+        self._index, self._directory_fd = -1, None
+
+    # -- the index
+
+    def _open_index(self) -> int:
+        flags = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        path = self._directory / INDEX
+        if self._fifo:
+            os.mkfifo(path, 0o600)
+            handle = os.open(path, flags)
+            os.fchmod(handle, _INDEX_MODE)
+            return handle
+        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+
+    def _listen(self) -> None:
+        poll = select.poll()
+        poll.register(self._index, select.POLLIN)
+        while not self._closing.is_set():
+            poll.poll()
+            with self._lock:
+                self._read_all()
+            if self._garbage > _GARBAGE_LIMIT:
+                self._closing.wait(_FLOOD_PAUSE)
+
+    def _read_all(self) -> bool:
+        """Take in what has come, a bounded piece of it. Return whether there may be more."""
+        for _ in range(_CHUNKS_AT_ONCE):
+            try:
+                chunk = os.read(self._index, _CHUNK)
+            except BlockingIOError:
+                return False
+            if not chunk:
+                return False
+            self._take_lines(chunk)
+        return True
+
+    def _complete(self) -> None:
+        if all(self._read_all() for _ in range(_ROUNDS)):
+            self._fault(TAMPERED + "something writes to the recorder's index without end")
+        if self._partial:
+            self._partial = b""
+            self._fault(TAMPERED + "the recorder's index ends in the middle of a line")
+        self._records += self._unindexed()
+
+    def _take_lines(self, chunk: bytes) -> None:
+        if self._closing.is_set():
+            return
+        if self._garbage > _GARBAGE_LIMIT:
+            self._partial = b""
+            return
+        *lines, rest = (self._partial + chunk).split(b"\n")
+        self._partial = rest if len(rest) <= 64 else self._malformed(rest)
+        for line in lines:
+            if _NAME.match(line):
+                self._take_record(line)
+            elif line.startswith(LOST_MARK.encode()):
+                self._fault(f"{LOST}a shim could not record a call of {os.fsdecode(line[1:65])}")
+            else:
+                self._malformed(line)
+
+    def _malformed(self, line: bytes) -> bytes:
+        self._garbage += 1
+        self._fault(TAMPERED + "the recorder's index holds lines that no shim wrote")
+        if self._garbage > _GARBAGE_LIMIT:
+            self._fault(TAMPERED + "the recorder's index was flooded")
+        return b""
+
+    # -- the records
+
+    def _take_record(self, name: bytes) -> None:
+        text = name.decode("ascii")
+        try:
+            self._keep(self._read_record(text), self._records)
+        except FileNotFoundError:
+            self._fault(TAMPERED + "a recorded call was announced, but its record was not there")
+        except MalformedRecord:
+            self._fault(TAMPERED + "a recorded call was announced, but its record was not complete")
+        except OSError as error:
+            self._fault(f"{TAMPERED}the record of a call could not be read: {error.strerror}")
+
+    def _read_record(self, name: str) -> tuple[bytes, float]:
+        """Return the bytes of a record and the time of its call; the record is gone then."""
+        handle = os.open(self._at(name), _READ, dir_fd=self._directory_fd)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > RECORD_LIMIT:
+                raise MalformedRecord
+            data = os.read(handle, status.st_size + 1)
+        finally:
+            os.close(handle)
+            self._unlink(name)
+        return data, min(status.st_mtime, clock.now())
+
+    def _keep(self, read: tuple[bytes, float], records: list[Record]) -> None:
+        data, time = read
+        record = parse_record(data, time)
+        if self._taken:
+            return
+        self._bytes += len(data)
+        if self._bytes > MEMORY_LIMIT:
+            self._fault(f"{LOST}more than {MEMORY_LIMIT >> 20} MiB of calls were made; the later ones are not kept")
+        else:
+            records.append(record)
+
+    def _unindexed(self) -> list[Record]:
+        """The complete records whose line never came because their shim was killed in between, by time."""
+        records: list[Record] = []
+        for name in self._names():
+            if name in (INDEX, OK):
+                continue
+            try:
+                self._keep(self._read_record(name), records)
+            except MalformedRecord:
+                ours = _NAME.match(os.fsencode(name)) is not None
+                self._fault(f"{LOST}a call was not recorded to its end" if ours else _STRANGE)
+            except OSError:
+                self._fault(_STRANGE)
+        return sorted(records, key=lambda record: record.time)
+
+    def _names(self) -> Iterator[str]:
+        try:
+            with os.scandir(self._directory if self._directory_fd is None else self._directory_fd) as entries:
+                names = [entry.name for entry, _ in zip(entries, range(_MAX_LISTED + 1), strict=False)]
+        except OSError:
+            return
+        if len(names) > _MAX_LISTED:
+            self._fault(TAMPERED + "the spool was flooded with files")
+        yield from names
+
+    def _unlink(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._at(name), dir_fd=self._directory_fd)
+
+    # -- what the agent may have done
+
+    def _structural_faults(self) -> Iterator[str]:
+        for name, what in ((OK, "mark of the recorder"), (INDEX, "index of the recorder"), ("", "recorder's spool")):
+            try:
+                same = self._identify(name) == self._identity[name]
+            except OSError:
+                yield f"{TAMPERED}the {what} is gone"
+                continue
+            if not same and name == OK and self._emptied():
+                yield LOST + "a shim could not record a call"
+            elif not same:
+                yield f"{TAMPERED}the {what} was replaced or changed"
+
+    def _identify(self, name: str) -> tuple[int, ...]:
+        status = os.lstat(self._directory / name)
+        identity = (status.st_dev, status.st_ino, status.st_mode)
+        return (*identity, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if name == OK else identity
+
+    def _emptied(self) -> bool:
+        status = os.lstat(self._directory / OK)
+        return (status.st_ino, status.st_mode, status.st_size) == (self._identity[OK][1], self._identity[OK][2], 0)
+
+    def _fault(self, text: str) -> None:
+        if text not in self._faults and len(self._faults) < _MAX_FAULTS:
+            self._faults.append(text)
+
+    def _at(self, name: str) -> str:
+        return name if self._directory_fd is not None else os.fspath(self._directory / name)
+
+
+def fresh_directory(path: Path) -> None:
+    """Make `path` an empty directory that only its owner may enter; what was there is removed, no link is followed.
+
+    A directory stays the same directory.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        path.mkdir(parents=True, mode=_DIRECTORY_MODE)
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        path.unlink()
+        path.mkdir(mode=_DIRECTORY_MODE)
+        return
+    path.chmod(_DIRECTORY_MODE)
+    for entry in path.iterdir():
+        if stat.S_ISDIR(entry.lstat().st_mode):
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def cause_of(faults: tuple[str, ...]) -> Cause:
+    """The cause with which a trial with these faults ends in error."""
+    return Cause.TAMPERED if any(fault.startswith(TAMPERED) for fault in faults) else Cause.EVIDENCE_LOST

@@ -1,0 +1,42 @@
+"""A trial's criteria as a table for the terminal and for the body of a JUnit failure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..text import shorten
+
+WORDS = {"pass": "PASS", "fail": "FAIL", "not_evaluated": "----", "error": "ERROR"}
+REASON_LENGTH = 600
+DETAILS_LENGTH = 3000
+
+
+def word(criterion: Mapping[str, Any]) -> str:
+    """The verdict as the table shows it; an informational criterion says so."""
+    return WORDS[criterion["verdict"]] if criterion["gating"] else f"({WORDS[criterion['verdict']].lower()})"
+
+
+def criterion_line(criterion: Mapping[str, Any]) -> str:
+    """One line: verdict, score, weight, name."""
+    score = "   -" if criterion["score"] is None else f"{criterion['score']:.2f}"
+    return f"{word(criterion):<7} {score}  w={criterion['weight']:<4g} {criterion['name']}"
+
+
+def criteria_table(criteria: Sequence[Mapping[str, Any]], lines: Mapping[int, str] | None = None) -> str:
+    """All criteria, each with what went wrong below it. `lines` maps a criterion's index to its place in the task."""
+    rows: list[str] = []
+    for criterion in criteria:
+        place = (lines or {}).get(criterion["index"], "")
+        rows.append(f"  {criterion_line(criterion)}  {place}".rstrip())
+        if criterion["verdict"] != "pass":
+            rows.append(_explanation(criterion))
+    return "\n".join(row for row in rows if row)
+
+
+def _explanation(criterion: Mapping[str, Any]) -> str:
+    parts = [criterion["description"], shorten(criterion["reason"], REASON_LENGTH)]
+    if criterion["verdict"] in ("fail", "error") and criterion["details"] not in ("", criterion["reason"]):
+        parts.append(shorten(criterion["details"], DETAILS_LENGTH))
+    return textwrap.indent("\n".join(part.rstrip() for part in parts if part), " " * 10)

@@ -1,0 +1,1 @@
+"""Where an agent works: drivers, provisioning, process supervision."""

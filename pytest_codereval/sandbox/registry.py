@@ -1,0 +1,210 @@
+"""Where staging roots lie, and how what a killed harness left there is found and removed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import os
+import re
+import secrets
+import signal
+import stat
+import tempfile
+from pathlib import Path
+
+from ..errors import Cause, TrialError
+from .removal import remove_tree
+from .withholding import Withheld
+
+_PLAIN_PATH = re.compile(r"/[A-Za-z0-9._/+=@-]+")
+_FALLBACKS = ("/tmp", "/var/tmp")
+
+
+class Registry:
+    """The roots of one process below one parent directory.
+
+    A lock file is held for the life of the process before anything else is written: a directory whose lock is free
+    belongs to nobody. `<parent>/cev-<uid>/<name>.lock` and `<parent>/cev-<uid>/<name>/`.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        self._base = _own_directory(parent)
+        self.owner = os.getpid()
+        self.leftovers = _sweep(self._base)
+        self._lock, self.home = _claim(self._base)
+        self._numbers = itertools.count(1)
+
+    def new_root(self) -> Path:
+        """A fresh, empty directory with an opaque name, for one trial."""
+        root = self.home / f"t{next(self._numbers)}"
+        root.mkdir(0o700, parents=False)
+        return root
+
+    def release(self) -> None:
+        """Remove everything and give the lock back. Nothing may be used afterwards."""
+        if self.owner == os.getpid() and not remove_tree(self.home):
+            with contextlib.suppress(OSError):
+                _lock_path(self.home).unlink()
+        os.close(self._lock)
+
+    def forget(self) -> None:
+        """Close the lock file in a forked copy of this process."""
+        os.close(self._lock)
+
+
+_registries: dict[Path, Registry] = {}
+
+
+def registry(parent: Path | None = None, *, avoid: Withheld | None = None) -> Registry:
+    """The registry of this process below `parent`, by default below the system's directory for temporary files.
+
+    By default a directory inside a place to `avoid` is only taken when there is no other.
+
+    Raises TrialError(SANDBOX) when no usable directory is there, TrialError(CONFIGURATION) when `parent` is unusable.
+    """
+    place = Path(os.path.realpath(parent)) if parent is not None else _temporary_directory(avoid)
+    known = _registries.get(place)
+    if known is not None and known.home.is_dir():
+        return known
+    if (problem := _problem(place)) is not None:
+        raise TrialError(Cause.CONFIGURATION, f"sandboxes cannot lie in {place}: {problem}")
+    try:
+        _registries[place] = Registry(place)
+    except OSError as error:
+        raise TrialError(Cause.SANDBOX, f"cannot make a place for sandboxes in {place}: {error}") from error
+    return _registries[place]
+
+
+def release_all() -> None:
+    """Remove the directories of this process; called when it ends."""
+    while _registries:
+        _registries.popitem()[1].release()
+
+
+def kill_below(root: Path) -> list[int]:
+    """Kill the processes that name `root` by environment, working directory or root directory; their ids.
+
+    For the case that nobody keeps them any more. Repeats until none is found.
+    """
+    killed: list[int] = []
+    for _ in range(200):
+        found = _processes_below(root)
+        if not found:
+            break
+        killed += found
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+    return killed
+
+
+def _processes_below(root: Path) -> list[int]:
+    if not Path("/proc/self").is_dir():
+        return []
+    own = os.getpid()
+    inside = os.fsencode(f"{root}/")
+    found = []
+    with os.scandir("/proc") as processes:
+        for process in processes:
+            if process.name.isdigit() and int(process.name) != own and _names(Path(process.path), inside):
+                found.append(int(process.name))
+    return found
+
+
+def _names(process: Path, inside: bytes) -> bool:
+    try:
+        if (process / "stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X"):
+            return False
+        if any(os.fsencode((process / link).readlink()).startswith(inside) for link in ("cwd", "root")):
+            return True
+        return inside in (process / "environ").read_bytes()
+    except (OSError, IndexError):
+        return False
+
+
+def _temporary_directory(avoid: Withheld | None) -> Path:
+    candidates = [Path(os.path.realpath(candidate)) for candidate in (tempfile.gettempdir(), *_FALLBACKS)]
+    usable = [place for place in candidates if _problem(place) is None]
+    outside = [place for place in usable if avoid is None or not avoid.holds(str(place))]
+    if usable:
+        return (outside or usable)[0]
+    raise TrialError(
+        Cause.SANDBOX,
+        f"no directory for sandboxes: {tempfile.gettempdir()}: {_problem(Path(tempfile.gettempdir()))}; set TMPDIR",
+    )
+
+
+def _problem(place: Path) -> str | None:
+    if not _PLAIN_PATH.fullmatch(str(place)):
+        return "its path has a character that shell commands do not take unquoted"
+    if not os.access(f"{place}/.", os.W_OK | os.X_OK):
+        return "it is not there, no directory, or not writable"
+    if os.statvfs(place).f_flag & getattr(os, "ST_NOEXEC", 0):
+        return "programs cannot be run there (mounted noexec)"
+    return None
+
+
+def _own_directory(parent: Path) -> Path:
+    """The directory of this user, private to him. Raises TrialError(SANDBOX) when somebody else made it."""
+    base = parent / f"cev-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        base.mkdir(0o700)
+    found = os.lstat(base)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise TrialError(Cause.SANDBOX, f"{base} belongs to somebody else; remove it or set TMPDIR")
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        base.chmod(0o700)
+    return base
+
+
+def _claim(base: Path) -> tuple[int, Path]:
+    """Lock a name that nobody has, then make its directory."""
+    while True:
+        home = base / secrets.token_hex(4)
+        lock = os.open(_lock_path(home), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_ino == _lock_path(home).stat().st_ino:
+                home.mkdir(0o700)
+                return lock, home
+        except (BlockingIOError, FileNotFoundError, FileExistsError):
+            pass
+        os.close(lock)
+
+
+def _lock_path(home: Path) -> Path:
+    return home.with_suffix(".lock")
+
+
+def _sweep(base: Path) -> tuple[str, ...]:
+    """Remove what dead processes left: kill what still works there first. What could not be removed."""
+    leftovers: list[str] = []
+    for lock_path in base.glob("*.lock"):
+        try:
+            lock = os.open(lock_path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            home = lock_path.with_suffix("")
+            if home.is_dir():
+                kill_below(home)
+            problems = remove_tree(home)
+            leftovers += problems
+            if not problems:
+                lock_path.unlink()
+        except OSError:
+            continue
+        finally:
+            os.close(lock)
+    return tuple(leftovers)
+
+
+def _forget_after_fork() -> None:
+    while _registries:
+        with contextlib.suppress(OSError):
+            _registries.popitem()[1].forget()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

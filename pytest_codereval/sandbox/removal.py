@@ -1,0 +1,131 @@
+"""Removes directory trees, whatever an agent made of them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
+
+
+def remove_tree(path: Path) -> tuple[str, ...]:
+    """Remove `path` and all below it; what could not be removed, each with the reason. Never raises OSError.
+
+    Links are removed, never followed. Any depth, any names, folders without permissions. Folders below are first moved
+    up to the top, so that neither recursion nor open descriptors grow with the depth.
+    """
+    try:
+        parent = os.open(path.parent, _FOLDER)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        return (f"{path}: {error.strerror}",)
+    try:
+        return _remove(parent, path)
+    finally:
+        os.close(parent)
+
+
+def _remove(parent: int, path: Path) -> tuple[str, ...]:
+    problems: dict[str, str] = {}
+    try:
+        if not stat.S_ISDIR(os.lstat(path.name, dir_fd=parent).st_mode):
+            os.unlink(path.name, dir_fd=parent)
+            return ()
+        top = _open_folder(parent, path.name)
+        try:
+            _empty(top, problems)
+        finally:
+            os.close(top)
+        if not problems:
+            os.rmdir(path.name, dir_fd=parent)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        problems.setdefault("", error.strerror or str(error))
+    return tuple(f"{path / name}: {reason}" for name, reason in problems.items())
+
+
+def _empty(top: int, problems: dict[str, str]) -> None:
+    """Remove what lies in `top`, pass by pass, until only what has a problem is left."""
+    numbers = itertools.count()
+    while True:
+        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in _entries(top)]
+        left = [(name, is_folder) for name, is_folder in names if name not in problems]
+        if not left:
+            return
+        for name, is_folder in left:
+            try:
+                if is_folder:
+                    _empty_folder(top, name, numbers)
+                    os.rmdir(name, dir_fd=top)
+                else:
+                    os.unlink(name, dir_fd=top)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                problems[name] = error.strerror or str(error)
+
+
+def _empty_folder(top: int, name: str, numbers: itertools.count[int]) -> None:
+    """Unlink the files of a folder and move its folders up to `top`. The first problem of an entry is raised."""
+    folder = _open_folder(top, name)
+    first: OSError | None = None
+    try:
+        for entry in _entries(folder):
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    _move_up(folder, entry.name, top, numbers)
+                else:
+                    os.unlink(entry.name, dir_fd=folder)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                first = first or error
+    finally:
+        os.close(folder)
+    if first is not None:
+        raise first
+
+
+def _move_up(folder: int, name: str, top: int, numbers: itertools.count[int]) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=folder)
+        return
+    os.close(_open_folder(folder, name))
+    while True:
+        try:
+            os.rename(name, f"moved-{next(numbers)}", src_dir_fd=folder, dst_dir_fd=top)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                raise
+
+
+def _entries(folder: int) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        return list(found)
+
+
+def _open_folder(parent: int, name: str) -> int:
+    """Open a folder so that its entries can be removed: its owner gets all permissions first."""
+    mode = os.lstat(name, dir_fd=parent).st_mode
+    if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+        with contextlib.suppress(OSError):
+            _grant(parent, name)
+    return os.open(name, _FOLDER, dir_fd=parent)
+
+
+def _grant(parent: int, name: str) -> None:
+    handle = os.open(name, _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        Path(f"/proc/self/fd/{handle}").chmod(0o700)
+    except FileNotFoundError:
+        os.chmod(name, 0o700, dir_fd=parent)
+    finally:
+        os.close(handle)

@@ -1,0 +1,307 @@
+"""The harness's side of the supervisor: one per process, started when first needed; one keeper per sandbox."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import itertools
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import clock
+from ..errors import Cause, TrialError
+from .supervisor import Channel
+
+PATIENCE = 30.0
+"""Seconds that the supervisor gets for an answer that it owes at once."""
+
+_SCRIPT = Path(__file__).with_name("supervisor.py")
+
+
+class KeeperLost(Exception):
+    """The keeper's socket closed although nobody asked it to go."""
+
+
+class Supervisor:
+    """The running supervisor of this process."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with ours, theirs:
+            self.pid = _spawn(theirs)
+            self._channel = Channel(ours.dup())
+        self._identities = itertools.count(1)
+        self._idle: list[Keeper] = []
+        self._opened: weakref.WeakSet[Keeper] = weakref.WeakSet()
+        self.owner = os.getpid()
+        self.alive = True
+
+    def open_keeper(self) -> Keeper:
+        """A keeper that keeps nothing yet. Raises TrialError(SANDBOX) when the supervisor cannot be reached."""
+        while self._idle:
+            keeper = self._idle.pop()
+            if not _readable(keeper.channel, 0):
+                return keeper
+            keeper.close()
+        identity = next(self._identities)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with theirs:
+            try:
+                self._channel.send({"open": identity}, [theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                self.stop()
+                raise TrialError(Cause.SANDBOX, f"the process supervisor cannot be reached: {error}") from error
+        keeper = Keeper(self, identity, Channel(ours))
+        self._opened.add(keeper)
+        return keeper
+
+    def give_back(self, keeper: Keeper) -> None:
+        """Take a keeper that was reaped with `renew` for the next sandbox: forking one costs about 2 ms."""
+        self._idle.append(keeper)
+
+    def settle(self, identity: int) -> tuple[int, list[int]]:
+        """Wait until a keeper whose socket is closed has ended and nothing that it kept lives.
+
+        Returns its exit status (negative: the signal that killed it) and the process ids of survivors. Raises
+        KeeperLost when the supervisor itself is gone.
+        """
+        try:
+            self._channel.send({"settle": identity})
+            if not _readable(self._channel, PATIENCE):
+                raise KeeperLost
+            answer = self._channel.receive()
+        except OSError:
+            answer = None
+        except BaseException:
+            self.stop()
+            raise
+        if answer is None:
+            raise KeeperLost
+        return answer["status"], answer["survivors"]
+
+    def stop(self) -> int | None:
+        """Let the supervisor kill everything and end; its exit status when it is known."""
+        if not self.alive:
+            return None
+        self.alive = False
+        self._channel.close()
+        while self._idle:
+            self._idle.pop().close()
+        deadline = clock.monotonic() + PATIENCE
+        with contextlib.suppress(ChildProcessError):
+            while clock.monotonic() < deadline:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    return os.waitstatus_to_exitcode(status)
+                time.sleep(0.001)
+        return None
+
+    def forget(self) -> None:
+        """Close the sockets in a forked copy of this process, so that they do not keep anything alive."""
+        self.alive = False
+        self._channel.close()
+        for keeper in self._opened:
+            keeper.close()
+
+
+class Keeper:
+    """The keeper of one sandbox. Every wait may be interrupted: what it keeps is then killed, and `reap` proves it."""
+
+    def __init__(self, supervisor: Supervisor, identity: int, channel: Channel) -> None:
+        self._supervisor = supervisor
+        self._identity = identity
+        self.channel = channel
+        self._requests = itertools.count(1)
+        self.usable = True
+
+    def fileno(self) -> int:
+        return self.channel.fileno()
+
+    def start(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        output: tuple[int, int],
+        *,
+        scoped: bool,
+        reap: bool,
+    ) -> int:
+        """Start a command with `output` as stdout and stderr; the number of the run.
+
+        `scoped` keeps it from signalling processes outside the sandbox where the kernel can do that; `reap` kills what
+        it leaves behind before its end is reported.
+        """
+        request = next(self._requests)
+        message = {
+            "run": request,
+            "argv": list(argv),
+            "cwd": cwd,
+            "env": dict(env),
+            "scoped": scoped,
+            "reap": reap,
+        }
+        with self.guarded():
+            self.channel.send(message, output)
+        return request
+
+    def answer(self) -> dict[str, Any]:
+        """The next message of the keeper; waits for it. Raises KeeperLost."""
+        with self.guarded():
+            message = self.channel.receive()
+            if message is None:
+                raise KeeperLost
+            return message
+
+    def pending(self) -> bool:
+        """Whether `answer` would not wait although the socket is not readable."""
+        return self.channel.pending()
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Give the keeper up, which kills what it keeps, when the block is left by any exception."""
+        try:
+            yield
+        except OSError as error:
+            self.abandon()
+            raise KeeperLost from error
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Close the socket: the keeper kills everything and ends. `settle` waits for it."""
+        if self.usable:
+            self.usable = False
+            with contextlib.suppress(OSError):
+                self.channel.socket.shutdown(socket.SHUT_WR)
+
+    def reap(self, *, renew: bool = False) -> list[int]:
+        """Kill all that lives and wait for it; the process ids of survivors. Raises KeeperLost.
+
+        `renew` makes the keeper ready for another sandbox, see `Supervisor.give_back`.
+        """
+        request = next(self._requests)
+        deadline = clock.monotonic() + PATIENCE
+        with self.guarded():
+            self.channel.send({"reap": request, "renew": renew})
+            while True:
+                if not self.pending() and not _readable(self.channel, deadline - clock.monotonic()):
+                    raise KeeperLost
+                message = self.channel.receive()
+                if message is None:
+                    raise KeeperLost
+                if message.get("reap") == request:
+                    survivors: list[int] = message["survivors"]
+                    return survivors
+
+    def settle(self) -> tuple[int, list[int]]:
+        """Wait for the end of an abandoned keeper; its exit status and survivors.
+
+        A negative status is the number of the signal that killed it. Raises TrialError(TAMPERED or SANDBOX) when the
+        supervisor is gone too; then the keeper is given time to end by itself.
+        """
+        self.abandon()
+        try:
+            return self._supervisor.settle(self._identity)
+        except KeeperLost:
+            ended = self._wait_for_end()
+            status = self._supervisor.stop()
+            if status is not None and status >= 0:
+                raise TrialError(Cause.SANDBOX, f"the process supervisor ended with status {status}") from None
+            how = "" if ended else ", and its processes may live on"
+            raise TrialError(Cause.TAMPERED, f"the process supervisor was killed{how}") from None
+        finally:
+            self.channel.close()
+
+    def _wait_for_end(self) -> bool:
+        deadline = clock.monotonic() + PATIENCE
+        while _readable(self.channel, deadline - clock.monotonic()):
+            try:
+                if self.channel.receive() is None:
+                    return True
+            except OSError:
+                return True
+        return False
+
+    def release(self) -> list[int]:
+        """As `reap`, then leave the keeper to the next sandbox."""
+        survivors = self.reap(renew=True)
+        if survivors or not self._supervisor.alive:
+            self.close()
+        else:
+            self._supervisor.give_back(self)
+        return survivors
+
+    def close(self) -> None:
+        """Let it go: it kills everything and ends, unseen."""
+        self.usable = False
+        self.channel.close()
+
+
+_current: Supervisor | None = None
+
+
+def supervisor() -> Supervisor:
+    """The supervisor of this process, started when there is none that works."""
+    global _current
+    if _current is None or not _current.alive or _current.owner != os.getpid():
+        _current = Supervisor()
+    return _current
+
+
+def shut_down() -> None:
+    """Stop the supervisor of this process, if any; it is started anew when needed."""
+    global _current
+    if _current is not None and _current.owner == os.getpid():
+        _current.stop()
+    _current = None
+
+
+def _forget_after_fork() -> None:
+    global _current
+    if _current is not None:
+        _current.forget()
+        _current = None
+
+
+atexit.register(shut_down)
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _readable(channel: Channel, timeout: float) -> bool:
+    poller = select.poll()
+    poller.register(channel.fileno(), select.POLLIN)
+    return bool(poller.poll(max(timeout, 0) * 1000))
+
+
+def _spawn(control: socket.socket) -> int:
+    """Start the script with the socket as descriptor 3 and nothing else of ours."""
+    spare = fcntl.fcntl(control.fileno(), fcntl.F_DUPFD_CLOEXEC, 10)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, null, target) for target in range(3)]
+        actions.append((os.POSIX_SPAWN_DUP2, spare, 3))
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", "-E", "-X", "utf8", str(_SCRIPT), "3"],
+            {"PATH": os.defpath},
+            file_actions=actions,
+            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+            setsigmask=[],
+        )
+    except OSError as error:
+        raise TrialError(Cause.SANDBOX, f"cannot start the process supervisor: {error}") from error
+    finally:
+        os.close(spare)
+        os.close(null)

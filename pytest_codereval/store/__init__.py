@@ -1,0 +1,1 @@
+"""The run directory: versioned trial records, written once and whole."""

@@ -1,0 +1,113 @@
+"""The run directory of one session: locked while it is written, one folder per trial, one atomic record in each.
+
+run.json                    what the session was and how it ended
+trials/TASK-ID/LABEL/       record.json and the workspace as it was sealed
+active/                     trials that have begun and not yet ended
+earlier/                    runs that used this directory before
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from .. import clock
+from ..errors import CoderEvalError
+from ..text import wire
+
+ONLY_TRIAL = "trial"
+"""Folder name of a trial that has no label, being the only one of its task."""
+
+
+class RunDirectory:
+    """The controller claims it; workers use the same path without claiming."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    def claim(self) -> None:
+        """Make the directory and lock it against other sessions; move what an earlier session left to `earlier/`.
+
+        Raises CoderEvalError when another session uses it or it cannot be made.
+        """
+        if self._lock is not None:
+            return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise CoderEvalError(f"the run directory {self.path} cannot be used: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise CoderEvalError(f"the run directory {self.path} is in use by another session") from None
+        self._lock = lock
+        self._put_aside()
+
+    def release(self) -> None:
+        """Let another session use the directory."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _put_aside(self) -> None:
+        left = [self.path / name for name in ("run.json", "trials", "active") if (self.path / name).exists()]
+        if not left:
+            return
+        aside = self.path / "earlier" / f"{clock.isoformat(clock.now())[:19].replace(':', '')}-{secrets.token_hex(3)}"
+        aside.mkdir(parents=True)
+        for path in left:
+            path.rename(aside / path.name)
+
+    def write_session(self, summary: Mapping[str, object]) -> None:
+        """Write run.json: what the session was and how it ended."""
+        write_json(self.path / "run.json", {"format": "codereval-run", "version": 1} | dict(summary))
+
+    def new_trial(self, task_id: str, label: str) -> Path:
+        """Make the folder of a trial; a further run of the same trial in this session gets one of its own."""
+        parent = self.path / "trials" / task_id
+        parent.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, 1000):
+            folder = parent / ((label or ONLY_TRIAL) + ("" if attempt == 1 else f".again{attempt}"))
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+        raise CoderEvalError(f"too many runs of one trial in {parent}")
+
+    def mark_active(self, folder: Path, record: Mapping[str, object]) -> Path:
+        """Note that a trial has begun, with the record that stands for it should its process die."""
+        active = self.path / "active"
+        active.mkdir(exist_ok=True)
+        mark = active / f"{secrets.token_hex(8)}.json"
+        write_json(mark, {"folder": str(folder.relative_to(self.path)), "record": record})
+        return mark
+
+    def close_active(self) -> Iterator[tuple[Path, dict[str, object]]]:
+        """Write the standing record of each trial whose process died without one; yield folder and record."""
+        for mark in sorted((self.path / "active").glob("*.json")):
+            content = json.loads(mark.read_text(encoding="utf-8"))
+            folder = self.path / content["folder"]
+            if not (folder / "record.json").exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                write_json(folder / "record.json", content["record"])
+                yield folder, content["record"]
+            mark.unlink()
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write `content` as JSON whole or not at all."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        partial.write_text(json.dumps(wire(content), ensure_ascii=False, allow_nan=False), encoding="utf-8")
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,95 @@
+"""What all success criteria have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from .base import Finding, StrictModel, problem, raise_findings
+from .fields import Fraction, NonBlank, Number, PositiveInt, Weight
+
+STATISTICS = ("count", "mean", "median", "std", "min", "max", "completion_rate")
+CLASSIFICATION_METRICS = ("accuracy", "macro_f1", "weighted_f1", "micro_f1")
+LABEL_METRICS = ("precision", "recall", "f1")
+
+
+def _known_metrics(thresholds: dict[str, float]) -> dict[str, float]:
+    from .nearest import hint
+
+    for metric in thresholds:
+        prefix, _, label = metric.partition(".")
+        if metric in STATISTICS or metric in CLASSIFICATION_METRICS or (prefix in LABEL_METRICS and label):
+            continue
+        valid = (*STATISTICS, *CLASSIFICATION_METRICS, *(f"{name}.<label>" for name in LABEL_METRICS))
+        raise problem(f"no metric is called {metric!r}{hint(metric, valid)} (metrics: {', '.join(valid)})")
+    return thresholds
+
+
+class StopEarly(StrictModel):
+    """When a verdict of this criterion may end the agent's run. `decide_within` counts tool calls."""
+
+    on_pass: Literal["stop", "continue"] = "continue"
+    decide_within: PositiveInt | None = None
+
+
+class Criterion(StrictModel):
+    """One line of the judgement."""
+
+    needs_trajectory: ClassVar[bool] = False
+    """Whether it judges what an agent did, so that it means nothing without one."""
+
+    type: str
+    description: str
+    name: NonBlank | None = None
+    weight: Weight = 1.0
+    pass_threshold: Fraction = 0.9
+    suite_thresholds: Annotated[dict[str, Number], AfterValidator(_known_metrics)] | None = Field(default=None)
+    enabled: bool = True
+
+    @property
+    def gating(self) -> bool:
+        """Whether it takes part in the trial's status."""
+        return self.enabled and self.weight > 0
+
+    def labels(self) -> frozenset[str] | None:
+        """The labels that it gives to rows, or None when it does not classify."""
+        return None
+
+    @model_validator(mode="after")
+    def _check_common_rules(self) -> Self:
+        raise_findings(type(self).__name__, (*self._common_findings(), *self.findings()), self.__dict__)
+        return self
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with this criterion taken by itself, beyond its single values."""
+        return ()
+
+    def _common_findings(self) -> tuple[Finding, ...]:
+        found = []
+        if self.weight == 0 and self.suite_thresholds:
+            found.append(Finding(("suite_thresholds",), "an informational criterion (weight: 0) has no thresholds"))
+        if self.weight == 0 and getattr(self, "stop_early", None) is not None:
+            found.append(Finding(("stop_early",), "an informational criterion (weight: 0) cannot stop the run"))
+        found.extend(self._label_findings())
+        return tuple(found)
+
+    def _label_findings(self) -> list[Finding]:
+        labels = self.labels()
+        found = []
+        for metric in self.suite_thresholds or {}:
+            if metric in STATISTICS:
+                continue
+            prefix, _, label = metric.partition(".")
+            place = ("suite_thresholds", metric)
+            if labels is None:
+                found.append(Finding(place, f"{metric} needs a criterion that classifies; {self.type} does not"))
+            elif prefix in LABEL_METRICS and label not in labels:
+                found.append(Finding(place, f"no row can have the label {label!r}; expected {listed(labels)}"))
+        return found
+
+
+def listed(names: Any) -> str:
+    """Return names for people: `a, b or c`."""
+    ordered = sorted(map(str, names))
+    return ordered[0] if len(ordered) == 1 else f"{', '.join(ordered[:-1])} or {ordered[-1]}"

@@ -1,0 +1,78 @@
+"""Loading a task file: text, data, model, and every mistake with its line."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..errors import Problem, TaskFileError
+from .models import STALE_KEYS, Task
+from .problems import describe, finding_problem, problem_at, problems_of, shown_path, unreadable
+from .task_rules import load_findings
+from .yaml_reader import Document, ReadError, read, read_text
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedTask:
+    """A task, the file and text that it came from, the line of its `task_id`, and what its author should know."""
+
+    task: Task
+    path: Path
+    text: str
+    line: int
+    warnings: tuple[Problem, ...] = ()
+
+
+def load_task(path: Path, text: str | None = None) -> LoadedTask:
+    """Read and check one task file; `text` spares reading it again. Raises TaskFileError, whatever the file holds."""
+    shown = shown_path(path)
+    try:
+        text = read_text(path) if text is None else text
+        document = read(text)
+    except ReadError as error:
+        raise TaskFileError((unreadable(shown, error),)) from None
+    return _load(path, shown, text, document)
+
+
+def _load(path: Path, shown: str, text: str, document: Document) -> LoadedTask:
+    data = document.data
+    if not isinstance(data, Mapping):
+        message = f"a task is a mapping of keys and values; found {describe(data)}"
+        raise TaskFileError((problem_at(shown, document, (), message),))
+    errors, warnings = _duplicates(shown, document)
+    warnings += [
+        problem_at(shown, document, (key,), f"{key} is no longer used; delete it") for key in STALE_KEYS if key in data
+    ]
+    task = _validated(shown, document, data, errors)
+    wrong, doubtful = load_findings(task)
+    errors += [finding_problem(shown, document, finding) for finding in wrong]
+    if errors:
+        raise TaskFileError(tuple(errors))
+    warnings += [finding_problem(shown, document, finding) for finding in doubtful]
+    line, _ = document.position(("task_id",))
+    return LoadedTask(task, path, text, line, tuple(warnings))
+
+
+def _validated(shown: str, document: Document, data: Mapping[str, Any], errors: list[Problem]) -> Task:
+    try:
+        return Task.model_validate(data, context={"rows": data.get("dataset") is not None})
+    except ValidationError as error:
+        raise TaskFileError((*errors, *problems_of(error, shown, document, Task))) from None
+
+
+def _duplicates(shown: str, document: Document) -> tuple[list[Problem], list[Problem]]:
+    errors: list[Problem] = []
+    warnings: list[Problem] = []
+    for duplicate in document.duplicates:
+        key = str(duplicate.location[-1])
+        inside = duplicate.location[0] == "success_criteria"
+        message = f"the key {key!r} stands here again (first on line {duplicate.first_line})"
+        message += "" if inside else "; the last one counts"
+        place = problem_at(shown, document, duplicate.location, message)
+        exact = dataclasses.replace(place, line=duplicate.line, column=duplicate.column)
+        (errors if inside else warnings).append(exact)
+    return errors, warnings

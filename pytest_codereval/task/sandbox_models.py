@@ -1,0 +1,289 @@
+"""Where the agent works: the `sandbox` block of a task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from .base import Finding, StrictModel, problem, raise_findings
+from .cli_models import CliMatch, unreachable
+from .fields import (
+    ExitStatus,
+    HostPath,
+    OutputText,
+    PositiveInt,
+    PositiveNumber,
+    WorkspaceDirectory,
+    WorkspacePath,
+    path_error,
+)
+from .nearest import hint
+from .tool_names import refusal
+
+Driver = Literal["tempdir", "bubblewrap", "docker"]
+OWNED_VARIABLES = frozenset({"PATH", "HOME", "TMPDIR", "TASK_DIR", "REFERENCE_DIR"})
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED_WORKING_DIRS = ("/", "/work")
+
+
+def _ignore_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in patterns:
+        if not pattern.removeprefix("!").strip():
+            raise problem(f"{pattern!r} names nothing: expected a pattern, or '!' and a pattern to un-ignore")
+    return patterns
+
+
+IgnorePatterns = Annotated[tuple[str, ...], AfterValidator(_ignore_patterns)]
+
+
+class CliResponse(StrictModel):
+    """What a recorded tool answers to the calls that `when` matches."""
+
+    when: CliMatch
+    exit_code: ExitStatus = 0
+    stdout: OutputText = ""
+    stderr: OutputText = ""
+
+
+class RecordedTool(StrictModel):
+    """A tool that is shadowed by a recording stand-in with a constant answer, or answers chosen by rule."""
+
+    tool: str
+    exit_code: ExitStatus = 1
+    stdout: OutputText = ""
+    stderr: OutputText = ""
+    responses: tuple[CliResponse, ...] = ()
+
+    @field_validator("tool")
+    @classmethod
+    def _usable_name(cls, name: str) -> str:
+        if reason := refusal(name):
+            raise problem(f"cannot record this tool: {reason}")
+        return name
+
+    @model_validator(mode="after")
+    def _reachable_rules(self) -> RecordedTool:
+        pairs = unreachable(response.when for response in self.responses)
+        found = [
+            Finding(("responses", rule, "when"), f"never reached: responses[{earlier}] answers all of these calls")
+            for rule, earlier in pairs
+        ]
+        raise_findings("RecordedTool", found)
+        return self
+
+
+class TemplateDir(StrictModel):
+    """The contents of a directory beside the task file, copied to `mount_point`."""
+
+    type: Literal["template_dir"] = "template_dir"
+    path: HostPath
+    mount_point: WorkspaceDirectory = "."
+    include_patterns: tuple[str, ...] = ()
+
+    @field_validator("include_patterns")
+    @classmethod
+    def _inside(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            if error := path_error(pattern):
+                raise problem(f"{pattern!r}: {error.replace('workspace', 'template directory')}")
+        return patterns
+
+
+class StarterFile(StrictModel):
+    """One file that the workspace starts with."""
+
+    path: WorkspacePath
+    content: str
+
+
+class StarterFiles(StrictModel):
+    """Files written in the task itself."""
+
+    type: Literal["starter_files"] = "starter_files"
+    files: tuple[StarterFile, ...]
+
+
+class RepoSource(StrictModel):
+    """A Git repository, cloned into `repo`."""
+
+    type: Literal["repo"] = "repo"
+    url: HostPath
+    commit: str | None = None
+
+
+TEMPLATE_SOURCES: Mapping[str, type[StrictModel]] = {
+    "template_dir": TemplateDir,
+    "starter_files": StarterFiles,
+    "repo": RepoSource,
+}
+
+
+def parse_template_source(value: Any, info: ValidationInfo) -> StrictModel:
+    """Return the template source that `type` names."""
+    if isinstance(value, TemplateDir | StarterFiles | RepoSource):
+        return value
+    return pick(value, TEMPLATE_SOURCES, "template source").model_validate(value, context=info.context)
+
+
+def pick(value: Any, models: Mapping[str, type[StrictModel]], what: str) -> type[StrictModel]:
+    """Return the model that the key `type` of a mapping names. Raises one problem about that mapping."""
+    if not isinstance(value, Mapping):
+        raise problem(f"expected a mapping that describes a {what}")
+    if "type" not in value:
+        raise problem(f"the key 'type' is missing; expected one of {', '.join(models)}")
+    kind = value["type"]
+    if not isinstance(kind, str) or kind not in models:
+        shown = kind[:80] if isinstance(kind, str) else kind
+        raise problem(
+            f"no {what} has the type {shown!r}{hint(str(kind), models)} (expected one of {', '.join(models)})"
+        )
+    return models[kind]
+
+
+TemplateSource = Annotated[SerializeAsAny[StrictModel], PlainValidator(parse_template_source)]
+
+
+class ResourceLimits(StrictModel):
+    """Limits of the sandbox. `timeout` is in seconds; memory and disk in megabytes."""
+
+    timeout: PositiveInt = 300
+    max_memory_mb: PositiveInt | None = None
+    max_cpus: PositiveNumber | None = None
+    max_pids: PositiveInt | None = None
+    max_disk_mb: PositiveInt | None = None
+
+
+class PythonConfig(StrictModel):
+    """A virtual environment with these packages."""
+
+    env_packages: tuple[str, ...] = ()
+
+
+class NodeConfig(StrictModel):
+    """npm packages that are installed in the workspace."""
+
+    env_packages: tuple[str, ...] = ()
+
+
+class DockerBuild(StrictModel):
+    """How the image is built from `dockerfile_path`."""
+
+    buildkit: bool | None = None
+    args: dict[str, str] = Field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    extra_args: tuple[str, ...] = ()
+
+
+class DockerConfig(StrictModel):
+    """Settings of the docker driver. `env_passthrough: null` is the driver's own list."""
+
+    image: str | None = None
+    dockerfile_path: HostPath | None = None
+    build: DockerBuild = Field(default_factory=DockerBuild)
+    network: Literal["bridge", "none"] = "bridge"
+    working_dir: str | None = None
+    env_passthrough: tuple[str, ...] | None = None
+    env_passthrough_extra: tuple[str, ...] = ()
+    extra_mounts: tuple[str, ...] = ()
+
+    @field_validator("working_dir")
+    @classmethod
+    def _usable_working_dir(cls, path: str | None) -> str | None:
+        if path is None or path == "auto":
+            return path
+        normal = "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
+        if not path.startswith("/") or ".." in path.split("/"):
+            raise problem("expected an absolute path without '..', or 'auto'")
+        if normal in _RESERVED_WORKING_DIRS or normal.startswith("/work/"):
+            raise problem("'/', '/work' and what lies below '/work' are taken by the harness")
+        return path
+
+    @field_validator("extra_mounts")
+    @classmethod
+    def _usable_mounts(cls, mounts: tuple[str, ...]) -> tuple[str, ...]:
+        for mount in mounts:
+            if error := mount_error(mount):
+                raise problem(f"{mount!r}: {error}")
+        return mounts
+
+
+def mount_error(mount: str) -> str | None:
+    """Return what is wrong with `source:destination[:ro|rw]`, or None. A drive letter is part of the source."""
+    drive, rest = (mount[:2], mount[2:]) if re.match(r"[A-Za-z]:[\\/]", mount) else ("", mount)
+    parts = rest.split(":")
+    if len(parts) not in (2, 3) or not (drive + parts[0]).strip() or not parts[1].strip():
+        return "expected source:destination, source:destination:ro or source:destination:rw"
+    if len(parts) == 3 and parts[2] not in ("ro", "rw"):
+        return f"expected the mode ro or rw, found {parts[2]!r}"
+    if not parts[1].startswith(("/", "$", "~")):
+        return "expected an absolute destination"
+    return None
+
+
+class SandboxConfig(StrictModel):
+    """The place where the agent works, and what lies there when it starts."""
+
+    driver: Driver = "tempdir"
+    docker: DockerConfig = Field(default_factory=DockerConfig)
+    python: PythonConfig | None = Field(default_factory=PythonConfig)
+    node: NodeConfig | None = None
+    limits: ResourceLimits = Field(default_factory=ResourceLimits)
+    template_sources: tuple[TemplateSource, ...] | None = None
+    mock_path_dirs: tuple[WorkspaceDirectory, ...] | None = None
+    record_cli: tuple[RecordedTool, ...] | None = None
+    ignore_patterns: IgnorePatterns = ()
+    env: dict[str, OutputText] = Field(default_factory=dict)
+    env_passthrough: tuple[str, ...] = ()
+
+    @field_validator("env")
+    @classmethod
+    def _usable_variables(cls, env: dict[str, str]) -> dict[str, str]:
+        for name in env:
+            if not _VARIABLE.fullmatch(name):
+                raise problem(f"{name!r} is no name of an environment variable")
+            if name in OWNED_VARIABLES:
+                raise problem(f"{name} is set by the harness")
+        return env
+
+    @field_validator("env_passthrough")
+    @classmethod
+    def _usable_globs(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not name.strip() or "=" in name or "\0" in name:
+                raise problem(f"{name!r}: expected the name of an environment variable, or a glob")
+        return names
+
+    @model_validator(mode="after")
+    def _check(self) -> SandboxConfig:
+        raise_findings("SandboxConfig", [*self._source_findings(), *self._tool_findings()])
+        return self
+
+    def _source_findings(self) -> list[Finding]:
+        return [
+            Finding(("template_sources", index), "a repo source must be the first, and there can be only one")
+            for index, source in enumerate(self.template_sources or ())
+            if index > 0 and isinstance(source, RepoSource)
+        ]
+
+    def _tool_findings(self) -> list[Finding]:
+        found = []
+        first: dict[str, str] = {}
+        for index, entry in enumerate(self.record_cli or ()):
+            folded = entry.tool.casefold()
+            if folded in first:
+                other = first[folded]
+                why = "recorded twice" if other == entry.tool else f"the same file as {other!r} where case is folded"
+                found.append(Finding(("record_cli", index, "tool"), f"{entry.tool!r} is {why}"))
+            first.setdefault(folded, entry.tool)
+        return found

@@ -1,0 +1,196 @@
+"""Putting a row's values into prompt and criteria. Criteria that come out alike are checked once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..errors import Problem, TaskFileError
+from .base import Finding, Location
+from .cli_models import CliCalled
+from .criteria_models import CRITERION_MODELS
+from .criterion import Criterion
+from .dataset import Row, RowError, rows_of, scalar_text
+from .loader import LoadedTask
+from .models import Task
+from .nearest import hint
+from .problems import finding_problem, problems_of, shown_path
+from .task_rules import criterion_findings, recorder_finding, reference_leaks
+from .yaml_reader import Document, read
+
+_FIELD = re.compile(r"\$\{row\.([^{}]+)\}")
+_MOST_PROBLEMS = 20
+
+
+class FieldError(Exception):
+    """A `${row.field}` that the row cannot fill."""
+
+
+def substitute(text: str, row: Mapping[str, Any]) -> str:
+    """Return `text` with every `${row.field}` replaced. Raises FieldError for a missing or non-scalar value."""
+
+    def value(match: re.Match[str]) -> str:
+        field = match[1]
+        if field not in row:
+            raise FieldError(f"the row has no {field!r}{hint(field, row)}")
+        found = scalar_text(row[field])
+        if found is None:
+            raise FieldError(f"the row's {field!r} is a list or mapping; expected text or a number")
+        return found
+
+    return _FIELD.sub(value, text)
+
+
+def row_tasks(loaded: LoadedTask) -> Iterator[tuple[Row, Task]]:
+    """Yield each row of the task's dataset with the task that it makes. Raises TaskFileError with all problems."""
+    dataset = loaded.task.dataset
+    if dataset is None:
+        return
+    try:
+        rows = rows_of(dataset, loaded.path.parent)
+    except RowError as error:
+        problem = error.in_file() or _Problems(loaded).of(Finding(error.location, error.message))
+        raise TaskFileError((problem,)) from None
+    expander = _Expander(loaded)
+    tasks = [(row, expander.task(row)) for row in rows]
+    expander.problems.raise_if_any()
+    yield from ((row, task) for row, task in tasks if task is not None)
+
+
+class _Problems:
+    """The problems of one task file, each said once."""
+
+    def __init__(self, loaded: LoadedTask) -> None:
+        self._loaded = loaded
+        self._path = shown_path(loaded.path)
+        self._document: Document | None = None
+        self._found: dict[tuple[Location, str], Problem] = {}
+
+    @property
+    def document(self) -> Document:
+        if self._document is None:
+            self._document = read(self._loaded.text)
+        return self._document
+
+    def of(self, finding: Finding) -> Problem:
+        return finding_problem(self._path, self.document, finding)
+
+    def add(self, finding: Finding, row: Row) -> None:
+        key = (finding.location, finding.message)
+        if key not in self._found and len(self._found) < _MOST_PROBLEMS:
+            where = f"{row.file}:{row.line}" if row.file else f"row {row.id!r}"
+            self._found[key] = self.of(Finding(finding.location, f"{finding.message} (with {where})"))
+
+    def add_refused(self, error: ValidationError, model: type[Criterion], index: int, row: Row) -> None:
+        for problem in problems_of(error, self._path, self.document, model, ("success_criteria", index)):
+            self._found.setdefault((("success_criteria", index), problem.message), problem)
+
+    def raise_if_any(self) -> None:
+        if self._found:
+            raise TaskFileError(tuple(self._found.values()))
+
+
+class _Template:
+    """A criterion with places for a row's values, and what was made of it so far."""
+
+    def __init__(self, index: int, criterion: Criterion) -> None:
+        self.index = index
+        self.criterion = criterion
+        self.data = criterion.model_dump(exclude_unset=True)
+        self.data["type"] = criterion.type
+        self.leaves = tuple(_leaves(self.data, ("success_criteria", index)))
+        self.made: dict[tuple[str, ...], Criterion | None] = {}
+
+
+def _leaves(value: Any, location: Location) -> Iterator[tuple[Location, str]]:
+    if isinstance(value, str):
+        if _FIELD.search(value):
+            yield location, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, (*location, key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _leaves(item, (*location, index))
+
+
+def _filled(value: Any, row: Mapping[str, Any]) -> Any:
+    if isinstance(value, str):
+        return substitute(value, row)
+    if isinstance(value, Mapping):
+        return {key: _filled(item, row) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_filled(item, row) for item in value]
+    return value
+
+
+class _Expander:
+    def __init__(self, loaded: LoadedTask) -> None:
+        self.problems = _Problems(loaded)
+        self._task = loaded.task
+        templates = [_Template(index, c) for index, c in enumerate(loaded.task.success_criteria)]
+        self._templates = [template if template.leaves else None for template in templates]
+
+    def task(self, row: Row) -> Task | None:
+        """The task of a row, or None when something is wrong with it (then the problems say what)."""
+        prompt = self._prompt(row)
+        criteria = []
+        for criterion, template in zip(self._task.success_criteria, self._templates, strict=True):
+            criteria.append(criterion if template is None else self._criterion(template, row))
+        if any(criterion is None for criterion in criteria):
+            return None
+        changes = {
+            "initial_prompt": prompt,
+            "success_criteria": tuple(criteria),
+            "dataset": None,
+            "suite_id": self._task.task_id,
+            "row_id": row.id,
+        }
+        return self._task.model_copy(update=changes)
+
+    def _prompt(self, row: Row) -> str | None:
+        text = self._task.initial_prompt
+        if text is None:
+            return None
+        filled = self._text(("initial_prompt",), text, row)
+        if filled is None:
+            return None
+        for finding in reference_leaks(filled, ("initial_prompt",)):
+            self.problems.add(finding, row)
+        if not filled.strip():
+            self.problems.add(Finding(("initial_prompt",), "the prompt is empty"), row)
+        return filled
+
+    def _text(self, location: Location, text: str, row: Row) -> str | None:
+        try:
+            return substitute(text, row.values)
+        except FieldError as error:
+            self.problems.add(Finding(location, str(error)), row)
+            return None
+
+    def _criterion(self, template: _Template, row: Row) -> Criterion | None:
+        texts = [self._text(location, text, row) for location, text in template.leaves]
+        key = tuple(text for text in texts if text is not None)
+        if len(key) < len(texts):
+            return None
+        if key not in template.made:
+            template.made[key] = self._make(template, row)
+        return template.made[key]
+
+    def _make(self, template: _Template, row: Row) -> Criterion | None:
+        model = CRITERION_MODELS[template.criterion.type]
+        try:
+            made = model.model_validate(_filled(template.data, row.values), context={"rows": False})
+        except ValidationError as error:
+            self.problems.add_refused(error, model, template.index, row)
+            return None
+        for finding in criterion_findings(self._task, template.index, made):
+            self.problems.add(finding, row)
+        if isinstance(made, CliCalled):
+            wrong, certain = recorder_finding(self._task, template.index, made)
+            if wrong is not None and certain:
+                self.problems.add(wrong, row)
+        return made

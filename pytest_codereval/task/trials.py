@@ -1,0 +1,59 @@
+"""From a task to its trials: one for each row of its dataset and each repeat."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .loader import LoadedTask
+from .models import Task
+from .substitution import row_tasks
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialSpec:
+    """One trial to run. `task` has the row's values in it and no dataset; `repeat` counts from 1 to `repeats`.
+
+    `label` tells the trials of a task apart: "" | "row-1" | "r2" | "row-1-r2".
+    """
+
+    task: Task
+    path: Path
+    line: int
+    text: str
+    row_id: str | None = None
+    row: Mapping[str, Any] | None = None
+    repeat: int = 1
+    repeats: int = 1
+    label: str = ""
+
+    @property
+    def trial_id(self) -> str:
+        """`task-id`, or `task-id[label]`."""
+        return f"{self.task.task_id}[{self.label}]" if self.label else self.task.task_id
+
+
+def expand(loaded: LoadedTask, repeats: int = 1) -> tuple[TrialSpec, ...]:
+    """Return the trials of a task, rows in the order of the dataset, the repeats of a row together.
+
+    Raises TaskFileError for rows that cannot be used, and for criteria that are wrong once a row's values stand in
+    them.
+    """
+    if repeats < 1:
+        raise ValueError("repeats must be at least 1")
+    rows: list[tuple[str | None, Mapping[str, Any] | None, Task]]
+    if loaded.task.dataset is None:
+        rows = [(loaded.task.row_id, None, loaded.task)]
+    else:
+        rows = [(row.id, row.values, task) for row, task in row_tasks(loaded)]
+    many = len(rows) > 1
+    specs = []
+    for row_id, row, task in rows:
+        for repeat in range(1, repeats + 1):
+            parts = [row_id] if many and row_id is not None else []
+            parts += [f"r{repeat}"] if repeats > 1 else []
+            label = "-".join(parts)
+            specs.append(TrialSpec(task, loaded.path, loaded.line, loaded.text, row_id, row, repeat, repeats, label))
+    return tuple(specs)

@@ -1,0 +1,1 @@
+"""What an agent did: messages, tool calls, usage."""

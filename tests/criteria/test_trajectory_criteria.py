@@ -1,0 +1,107 @@
+"""command_executed, commands_efficiency and skill_triggered."""
+
+from __future__ import annotations
+
+import pytest
+
+from .build import call
+
+
+def bash(command: str, status: str = "success"):
+    return call("Bash", status, command=command)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "command_executed"},
+        {"type": "command_executed", "min_count": 0, "max_count": 0},
+        {"type": "commands_efficiency", "expected_commands": 3},
+        {"type": "skill_triggered", "skill_name": "s", "expected_skill": ""},
+    ],
+)
+def test_without_a_trajectory_nothing_is_proven(judge, fields):
+    judgement = judge(calls=None, **fields)
+    assert judgement.score == 0
+    assert "no agent" in judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "score"),
+    [
+        ({}, 1),
+        ({"min_count": 8}, 0.5),
+        ({"min_count": 0}, 1),
+        ({"command_pattern": "pytest"}, 1),
+        ({"command_pattern": "pytest", "min_count": 2}, 0.5),
+        ({"command_pattern": "nothing"}, 0),
+        ({"command_pattern": "nothing", "min_count": 0, "max_count": 0}, 1),
+        ({"command_pattern": "pytest", "min_count": 0, "max_count": 0}, 0),
+        ({"command_pattern": "git|pytest", "min_count": 1, "max_count": 2}, 1),
+        ({"command_pattern": "git|pytest", "min_count": 3, "max_count": 4}, 0),
+        ({"tool_name": "Write"}, 1),
+        ({"tool_name": "write"}, 0),
+        ({"tool_name": "Bash", "min_count": 3}, 1),
+        ({"tool_name": "Bash", "require_success": True, "min_count": 3}, pytest.approx(1 / 3)),
+        ({"command_pattern": r'"file_path":\s*"[^"]*app', "tool_name": "Write"}, 1),
+        ({"command_pattern": "git", "exclude_pattern": "--help"}, 0),
+        ({"exclude_pattern": "."}, 0),
+        ({"command_pattern": "^git commit -m a message$"}, 0),
+        ({"command_pattern": "-m 'a message'"}, 0),
+    ],
+)
+def test_command_executed_counts_matching_calls(judge, fields, score):
+    calls = [
+        bash("git status --help"),
+        bash("python -m pytest", "error"),
+        bash("ls", "unknown"),
+        call("Write", file_path="src/app.py", content="x"),
+    ]
+    assert judge(type="command_executed", calls=calls, **fields).score == score
+
+
+def test_command_is_searched_raw_and_without_its_quotes(judge):
+    calls = [bash("/bin/bash -lc \"git commit -m 'a message'\"")]
+    for pattern in ("^git commit -m a message$", "-m 'a message'", "bash -lc"):
+        assert judge(type="command_executed", calls=calls, command_pattern=pattern).score == 1
+
+
+def test_details_name_the_calls_and_are_short(judge):
+    calls = [bash(f"git {n} {'x' * 5000}") for n in range(50)]
+    judgement = judge(type="command_executed", calls=calls, command_pattern="git")
+    assert "50 of 50 tool calls match" in judgement.reason
+    assert "and 40 more" in judgement.details
+    assert len(judgement.details) < 5000
+    missed = judge(type="command_executed", calls=calls[:1], command_pattern="hg")
+    assert "Bash [success] git 0" in missed.details
+
+
+@pytest.mark.parametrize(("count", "score"), [(0, 0), (1, 1), (10, 1), (20, 0.5), (40, 0.25)])
+def test_commands_efficiency(judge, count, score):
+    calls = [bash("ls")] * count
+    assert judge(type="commands_efficiency", expected_commands=10, calls=calls).score == score
+
+
+@pytest.mark.parametrize(
+    ("used", "skill_call"),
+    [
+        (True, call("Skill", skill="pdf")),
+        (True, call("Skill", skill="plugin:pdf")),
+        (True, call("Read", file_path="/home/me/skills/pdf/SKILL.md")),
+        (True, call("Bash", command=r"type C:\box\skills\pdf\SKILL.md")),
+        (True, call("Bash", command=r"sh -c \"type C:\\box\\skills\\pdf\\SKILL.md\"")),
+        (False, call("Skill", skill="pdf-extra")),
+        (False, call("Skill", skill="pdf:other")),
+        (False, call("Task", skill="pdf")),
+        (False, call("Read", file_path="skills/pdf-extra/SKILL.md")),
+        (False, call("Read", file_path="skills/pdf")),
+        (False, call("Read", file_path=["skills/pdf/SKILL.md"])),
+    ],
+)
+def test_skill_triggered(judge, used, skill_call):
+    calls = [bash("ls"), skill_call]
+    expected = judge(type="skill_triggered", skill_name="pdf", expected_skill="pdf", calls=calls)
+    unexpected = judge(type="skill_triggered", skill_name="pdf", expected_skill="", calls=calls)
+    assert (expected.score, unexpected.score) == ((1, 0) if used else (0, 1))
+    assert (expected.label, expected.expected_label) == ("yes" if used else "no", "yes")
+    assert (unexpected.label, unexpected.expected_label) == ("yes" if used else "no", "no")

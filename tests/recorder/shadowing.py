@@ -1,0 +1,97 @@
+"""Recorders with real shims, and ways to call them as an agent would: by name, through PATH."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_codereval.recorder.invocation import InvocationLog
+from pytest_codereval.recorder.recorder import Recorder
+
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+INTERPRETERS = {"dash": "/bin/dash", "bash": "/bin/bash -p", "busybox": "/bin/busybox sh"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tool:
+    """A tool as a task names it."""
+
+    tool: str
+    exit_code: int = 1
+    stdout: str = ""
+    stderr: str = ""
+
+
+class Shadowed:
+    """Tools shadowed by one recorder."""
+
+    def __init__(self, root: Path, tools: list[Tool], interpreter: str | None) -> None:
+        self.bin = root / "bin"
+        self.spool = root / "spool"
+        self.recorder = Recorder(tools, self.bin, self.spool, interpreter=interpreter)
+        self.recorder.install()
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        return {"PATH": f"{self.bin}:{SYSTEM_PATH}", **(extra or {})}
+
+    def call(self, *argv: str | bytes, env: Mapping[str, str] | None = None, **options: Any) -> Any:
+        options = {"capture_output": True, "stdin": subprocess.DEVNULL, "timeout": 60} | options
+        return subprocess.run(argv, env=self.environment(env), check=False, **options)
+
+    def shell(self, script: str, **options: Any) -> Any:
+        return self.call("/bin/sh", "-c", script, **options)
+
+    def bash(self, script: str, **options: Any) -> Any:
+        if not Path("/bin/bash").exists():
+            pytest.skip("no bash here")
+        return self.call("/bin/bash", "-c", script, **options)
+
+    def drain(self) -> InvocationLog:
+        return self.recorder.drain()
+
+    def argvs(self) -> list[tuple[str, ...]]:
+        log = self.drain()
+        assert log.faults == ()
+        return [call.argv for call in log.invocations]
+
+
+Shadow = Callable[..., Shadowed]
+
+
+class NonRoot:
+    """A user who is not root, with a directory of their own: another user when the tests are run by root."""
+
+    uid = 65534 if os.geteuid() == 0 else os.getuid()
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.options: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            self.options = {"user": self.uid, "group": self.uid, "extra_groups": []}
+
+    def own(self) -> None:
+        """Make everything in the directory theirs."""
+        if self.options:
+            subprocess.run(["chown", "-R", f"{self.uid}:{self.uid}", self.home], check=True)
+
+    def run(self, function: Callable[[], object]) -> None:
+        """Run `function` as this user, in a process of its own that must end well."""
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                if self.options:
+                    os.setgroups([])
+                    os.setresgid(self.uid, self.uid, self.uid)
+                    os.setresuid(self.uid, self.uid, self.uid)
+                function()
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0

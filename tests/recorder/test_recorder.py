@@ -1,0 +1,542 @@
+"""The recorder as the harness uses it: what is counted, what is noticed, what is never lost without a word."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_codereval.errors import Cause, TrialError
+from pytest_codereval.recorder import spool as spool_module
+from pytest_codereval.recorder.names import collisions, generated_names, written_names
+from pytest_codereval.recorder.recorder import Recorder
+from pytest_codereval.recorder.spool import Spool, cause_of
+from pytest_codereval.sandbox.protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
+
+from .shadowing import SYSTEM_PATH, NonRoot, Shadow, Shadowed, Tool
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.002)
+
+
+def record(*argv: str, tool: str = "uip", count: int | None = None, end: bool = True) -> bytes:
+    fields = ["1", tool, "/", "1", str(len(argv) if count is None else count), *argv, *(["END"] if end else [])]
+    return b"".join(field.encode() + b"\0" for field in fields)
+
+
+# -- what is counted
+
+
+def test_calls_come_in_order_with_all_that_is_known(shadow: Shadow, tmp_path: Path) -> None:
+    tools = shadow(Tool("uip", 7), Tool("curl", 0))
+    before = time.time()
+    for tool, argument in (("uip", "1"), ("curl", "2"), ("uip", "3")):
+        tools.call(tool, argument, cwd=tmp_path)
+    log = tools.drain()
+    assert log.faults == ()
+    assert log.recorded_tools == {"uip", "curl"}
+    assert [(c.sequence, c.tool, c.argv, c.exit_status, c.cwd) for c in log.invocations] == [
+        (1, "uip", ("1",), 7, str(tmp_path)),
+        (2, "curl", ("2",), 0, str(tmp_path)),
+        (3, "uip", ("3",), 7, str(tmp_path)),
+    ]
+    assert all(before - 1 <= call.time <= time.time() for call in log.invocations)
+
+
+def test_each_record_is_taken_away_at_once(shadow: Shadow) -> None:
+    tools = shadow("uip")
+    tools.call("uip")
+    until(lambda: sorted(path.name for path in tools.spool.iterdir()) == ["index", "ok"])
+    assert tools.argvs() == [()]
+
+
+def test_the_tools_own_files_are_what_the_names_say(shadow: Shadow) -> None:
+    tools = shadow("uip", "curl")
+    written = {path.name for path in tools.bin.iterdir()}
+    assert written == {*written_names("uip"), *written_names("curl")}
+    assert written <= generated_names("uip") | generated_names("curl")
+    assert set(written_names("uip", windows=True)) == {"uip", "uip.cmd"}
+    for windows in (False, True):
+        assert set(written_names("uip", windows=windows)) <= generated_names("uip")
+    assert all(path.stat().st_mode & 0o777 == 0o755 for path in tools.bin.iterdir())
+
+
+def test_collisions_ignore_case_and_know_every_twin() -> None:
+    present = ["UIP", "uip.cmd", "Uip.EXE", "uip.bat", "uip.sh", "uipx", "curl"]
+    assert collisions("uip", present) == ("UIP", "Uip.EXE", "uip.bat", "uip.cmd")
+
+
+def test_discarded_calls_are_never_counted(shadow: Shadow) -> None:
+    tools = shadow("uip")
+    tools.call("uip", "pre_run")
+    tools.recorder.discard_calls_so_far()
+    tools.call("uip", "agent")
+    assert tools.argvs() == [("agent",)]
+    assert [call.sequence for call in tools.drain().invocations] == [1]
+
+
+def test_calls_after_the_drain_are_answered_and_not_counted(shadow: Shadow) -> None:
+    tools = shadow(Tool("uip", 9, stdout="still here\n"))
+    tools.call("uip", "agent")
+    first = tools.drain()
+    for number in range(300):
+        if number % 100 == 0:
+            assert tools.call("uip", "grader").stdout == b"still here\n"
+    with (tools.spool / "index").open("ab") as index:
+        index.write(b"x\n" * 200_000)
+    assert tools.drain() is first
+    assert [call.argv for call in first.invocations] == [("agent",)]
+    assert first.faults == ()
+
+
+def test_what_lay_there_before_is_never_counted(tmp_path: Path, shadow: Shadow) -> None:
+    root = tmp_path / "used"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "keep").write_text("k")
+    for name in ("bin", "spool"):
+        (root / name / "folder").mkdir(parents=True)
+        (root / name / "link").symlink_to(elsewhere)
+    (root / "spool" / "123.0").write_bytes(record("stale"))
+    (root / "spool" / "index").write_bytes(b"123.0\n")
+    (root / "spool" / "ok").write_bytes(b"")
+    (root / "bin" / "old-tool").write_text("#!/bin/sh\n")
+    tools = shadow("uip", root=root)
+    assert [path.name for path in tools.bin.iterdir()] == ["uip"]
+    tools.call("uip", "fresh")
+    assert tools.argvs() == [("fresh",)]
+    tools.recorder.close()
+    again = shadow("uip", root=root)
+    assert again.argvs() == []
+    assert (elsewhere / "keep").read_text() == "k"
+
+
+def test_a_link_in_place_of_a_directory_is_not_followed(tmp_path: Path, shadow: Shadow) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "keep").write_text("k")
+    (tmp_path / "root").mkdir()
+    for name in ("bin", "spool"):
+        (tmp_path / "root" / name).symlink_to(elsewhere)
+    tools = shadow("uip", root=tmp_path / "root")
+    tools.call("uip")
+    assert tools.argvs() == [()]
+    assert [path.name for path in elsewhere.iterdir()] == ["keep"]
+
+
+def test_a_root_behind_a_link(tmp_path: Path, shadow: Shadow) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    tools = shadow("uip", root=tmp_path / "link" / "trial")
+    tools.call("uip", "x")
+    assert tools.argvs() == [("x",)]
+
+
+def test_a_record_whose_shim_was_killed_before_its_line_is_counted(shadow: Shadow) -> None:
+    tools = shadow("uip")
+    for number, seconds in (("1", 200), ("2", 100)):
+        path = tools.spool / f"7777{number}.0"
+        path.write_bytes(record(number))
+        os.utime(path, (seconds, seconds))
+    tools.call("uip", "whole")
+    assert tools.argvs() == [("whole",), ("2",), ("1",)]
+
+
+# -- who may be recorded
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "../evil",
+            "a/b",
+            "a\\b",
+            ".",
+            "..",
+            "",
+            " uip",
+            "a b",
+            "D:evil",
+            "a\0b",
+            "a\nb",
+            "-rf",
+            "~",
+            "...",
+            "a;b",
+            "$x",
+        ),
+        *(
+            "a'b",
+            'a"""b',
+            "calls.jsonl",
+            "Calls.JSONL",
+            "index",
+            "OK",
+            "uip.cmd",
+            "uip.BAT",
+            "uip.exe",
+            "sh",
+            "SH",
+            "é",
+        ),
+    ],
+)
+def test_names_that_cannot_be_recorded(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TrialError) as caught:
+        Recorder([Tool(name)], tmp_path / "bin", tmp_path / "spool")
+    assert caught.value.cause is Cause.CONFIGURATION
+    assert not (tmp_path / "bin").exists()
+
+
+def test_a_name_that_is_there_twice(tmp_path: Path) -> None:
+    with pytest.raises(TrialError, match="twice"):
+        Recorder([Tool("uip"), Tool("UIP")], tmp_path / "bin", tmp_path / "spool")
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    recorder = Recorder([Tool("uip")], tmp_path / "file" / "bin", tmp_path / "spool")
+    with pytest.raises(TrialError) as caught:
+        recorder.install()
+    assert caught.value.cause is Cause.SANDBOX
+    recorder.close()
+
+
+# -- what the agent may do to the evidence
+
+
+def tampering(script: str, words: str) -> Any:
+    return pytest.param(script, words, id=script[:60])
+
+
+ATTACKS = [
+    tampering('rm "$BIN/uip"', "shim of uip was changed, replaced or removed"),
+    tampering('chmod -x "$BIN/uip"', "shim of uip was changed"),
+    tampering('printf "#!/bin/sh\\n" >"$BIN/uip"', "shim of uip was changed"),
+    tampering('cp "$BIN/uip" "$BIN/new"; mv "$BIN/new" "$BIN/uip"', "shim of uip was changed"),
+    tampering('rm -r "$BIN"', "shim of uip was changed"),
+    tampering('rm "$SPOOL/index"', "index of the recorder is gone"),
+    tampering('rm "$SPOOL/index"; uip forbidden', "index of the recorder was replaced"),
+    tampering('rm "$SPOOL/index"; mkfifo "$SPOOL/index"', "index of the recorder was replaced"),
+    tampering('chmod 666 "$SPOOL/index"', "index of the recorder was replaced or changed"),
+    tampering('rm "$SPOOL/ok"', "mark of the recorder is gone"),
+    tampering('echo ok >"$SPOOL/ok"', "mark of the recorder was replaced or changed"),
+    tampering(': >"$SPOOL/ok"', "could not record a call"),
+    tampering('rm -r "$SPOOL"', "spool is gone"),
+    tampering('rm -r "$SPOOL"; uip forbidden', "could not be recorded|spool is gone"),
+    tampering('mv "$SPOOL" "$SPOOL.old"; cp -r "$SPOOL.old" "$SPOOL" & sleep 0.2; kill %1', "replaced|gone"),
+    tampering('mv "$SPOOL" "$SPOOL.old"; mkdir "$SPOOL"; echo ok >"$SPOOL/ok"; uip forbidden', "spool was replaced"),
+    tampering('echo nonsense >>"$SPOOL/index"', "lines that no shim wrote"),
+    tampering('printf "12.0" >>"$SPOOL/index"', "ends in the middle of a line"),
+    tampering('head -c 5000000 /dev/urandom >>"$SPOOL/index"', "flooded"),
+    tampering('yes >>"$SPOOL/index" & sleep 0.3; kill $!', "flooded"),
+    tampering('echo 4242.0 >>"$SPOOL/index"', "its record was not there"),
+    tampering('printf "1" >"$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "not complete"),
+    tampering('printf "1" >"$SPOOL/4242.0"', "not recorded to its end"),
+    tampering(': >"$SPOOL/4242.0"', "not recorded to its end"),
+    tampering('mkdir "$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "not complete"),
+    tampering('mkfifo "$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "not complete"),
+    tampering('ln -s /etc/passwd "$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "could not be read"),
+    tampering('truncate -s 1T "$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "not complete"),
+    tampering('echo x >"$SPOOL/notes"', "something that no shim wrote"),
+    tampering('mkdir "$SPOOL/notes"', "something that no shim wrote"),
+]
+
+
+@pytest.mark.parametrize(("script", "words"), ATTACKS)
+def test_tampering_is_noticed(shadow: Shadow, script: str, words: str) -> None:
+    tools = shadow("uip")
+    places = {"BIN": str(tools.bin), "SPOOL": str(tools.spool)}
+    tools.call("/bin/sh", "-c", f"uip before; {script}", env=places, timeout=30)
+    started = time.monotonic()
+    log = tools.drain()
+    tools.recorder.close()
+    assert time.monotonic() - started < 5
+    assert any(part in fault for part in words.split("|") for fault in log.faults), log.faults
+    assert cause_of(log.faults) in (Cause.TAMPERED, Cause.EVIDENCE_LOST)
+    assert [call.argv for call in log.invocations][:1] in ([("before",)], [])
+
+
+def test_tampering_weighs_more_than_loss() -> None:
+    assert cause_of(("evidence lost: a", "tampered: b")) is Cause.TAMPERED
+    assert cause_of(("evidence lost: a",)) is Cause.EVIDENCE_LOST
+
+
+def test_the_next_trial_is_unharmed(shadow: Shadow) -> None:
+    first, second = shadow("uip"), shadow("uip")
+    first.shell(f'rm -r "{first.spool}" "{first.bin}"')
+    second.call("uip", "x")
+    assert first.drain().faults
+    assert second.argvs() == [("x",)]
+
+
+def test_deleting_a_taken_record_changes_nothing(shadow: Shadow) -> None:
+    tools = shadow("uip")
+    tools.shell(f'uip delete everything; rm -f "{tools.spool}"/*.0')
+    assert tools.argvs() == [("delete", "everything")]
+
+
+def test_forged_calls_of_other_tools_are_noticed(shadow: Shadow) -> None:
+    tools = shadow("uip")
+    (tools.spool / "4242.0").write_bytes(record("x", tool="curl"))
+    assert tools.drain().invocations == ()
+    assert "tools that are not recorded" in "".join(tools.drain().faults)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [record("a", count=2), record("a", end=False), record("a")[:-1], b"2" + record("a")[1:], b"", b"\0" * 9, b"END\0"],
+)
+def test_a_record_that_is_not_whole_is_no_call(shadow: Shadow, data: bytes) -> None:
+    tools = shadow("uip")
+    (tools.spool / "4242.0").write_bytes(data)
+    assert tools.drain().invocations == ()
+    assert tools.drain().faults == ("evidence lost: a call was not recorded to its end",)
+
+
+def test_an_argument_end_does_not_end_a_record(shadow: Shadow) -> None:
+    tools = shadow("uip")
+    tools.call("uip", "END", "", "END")
+    assert tools.argvs() == [("END", "", "END")]
+
+
+# -- when a call cannot be recorded
+
+
+def test_a_spool_that_cannot_be_written(shadow: Shadow, non_root: NonRoot, interpreter: str) -> None:
+    tools = shadow(Tool("uip", 6, stdout="out\n"), interpreter=interpreter, root=non_root.home / "trial")
+    non_root.own()
+    tools.spool.chmod(0o500)
+    result = tools.call("uip", "x", cwd="/", **non_root.options)
+    tools.spool.chmod(0o700)
+    assert (result.returncode, result.stdout) == (6, b"out\n")
+    assert result.stderr == b"uip: this call could not be recorded\n"
+    log = tools.drain()
+    assert log.invocations == ()
+    assert any("could not record a call" in fault for fault in log.faults)
+
+
+def test_a_full_disk(shadow: Shadow, tmp_path: Path, interpreter: str) -> None:
+    root = tmp_path / "small"
+    root.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", root]
+    mounted = subprocess.run(mount, capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        tools = shadow(Tool("uip", 6, stdout="out\n"), interpreter=interpreter, root=root)
+        tools.call("uip", "fits")
+        tools.shell(f"cat /dev/zero >{root}/filler")
+        result = tools.call("uip", "x" * 5000)
+        assert (result.returncode, result.stdout) == (6, b"out\n")
+        assert b"could not be recorded" in result.stderr
+        log = tools.drain()
+        assert [call.argv for call in log.invocations] == [("fits",)]
+        assert any("could not record a call" in fault for fault in log.faults)
+        tools.recorder.close()
+    finally:
+        subprocess.run(["umount", "-l", root], check=True)
+
+
+def test_memory_has_a_bound(shadow: Shadow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool_module, "MEMORY_LIMIT", 1 << 20)
+    tools = shadow("uip")
+    for _ in range(12):
+        tools.call("uip", "x" * 100_000)
+    log = tools.drain()
+    assert len(log.invocations) == 10
+    assert "more than 1 MiB of calls" in log.faults[0]
+
+
+def test_a_flood_of_files_has_a_bound(shadow: Shadow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool_module, "_MAX_LISTED", 50)
+    tools = shadow("uip")
+    for number in range(200):
+        (tools.spool / f"{number}.0").write_bytes(record(str(number)))
+    log = tools.drain()
+    assert len(log.invocations) <= 51
+    assert any("flooded with files" in fault for fault in log.faults)
+
+
+def test_a_shim_never_waits_for_a_slow_harness(shadow: Shadow) -> None:
+    """Thousands of lines fit into the FIFO while the harness does something else; a later shim waits, none is lost."""
+    tools = shadow("uip")
+    lock = tools.recorder._spool._lock
+    with lock:
+        for number in range(20):
+            assert tools.call("uip", str(number)).returncode == 1
+    assert tools.argvs() == [(str(number),) for number in range(20)]
+
+
+def test_no_thread_and_no_descriptor_is_left(shadow: Shadow) -> None:
+    descriptors = open_descriptors()
+    threads = threading.active_count()
+    for _ in range(5):
+        tools = shadow("uip")
+        tools.call("uip")
+        tools.drain()
+        tools.recorder.close()
+        tools.recorder.close()
+    assert threading.active_count() == threads
+    assert open_descriptors() == descriptors
+
+
+def open_descriptors() -> int:
+    """How many there are, 0 where that cannot be told."""
+    place = Path("/proc/self/fd")
+    return len(list(place.iterdir())) if place.exists() else 0
+
+
+def test_closing_without_a_drain_and_without_an_install(tmp_path: Path, shadow: Shadow) -> None:
+    Recorder([Tool("uip")], tmp_path / "bin", tmp_path / "spool").close()
+    shadow("uip").recorder.close()
+
+
+def test_descriptors_are_not_inherited(shadow: Shadow) -> None:
+    tools = shadow("uip")
+    result = tools.call("/bin/sh", "-c", "ls -l /proc/self/fd", close_fds=False)
+    assert str(tools.spool).encode() not in result.stdout
+
+
+def test_the_index_is_not_readable_for_the_agent(shadow: Shadow) -> None:
+    tools = shadow("uip")
+    assert stat.S_IMODE((tools.spool / "index").stat().st_mode) == 0o200
+
+
+def test_a_spool_without_fifo(tmp_path: Path) -> None:
+    """As on Windows: the index is a plain file, read when the calls are asked for."""
+    spool = Spool(tmp_path / "spool", fifo=False)
+    spool.open()
+    for number in range(3):
+        (tmp_path / "spool" / f"9{number}.0").write_bytes(record(str(number)))
+        with (tmp_path / "spool" / "index").open("ab") as index:
+            index.write(b"9%d.0\n" % number)
+    assert [found.argv for found in spool.take()] == [("0",), ("1",), ("2",)]
+    assert spool.check() == ()
+    spool.close()
+
+
+# -- the proof that shims are reached
+
+
+class Box:
+    """Runs programs as a sandbox does, with a PATH and a HOME of its own."""
+
+    def __init__(self, path: str, home: Path) -> None:
+        self.env = {"PATH": path, "HOME": str(home)}
+        self.phases: list[Phase] = []
+
+    def environment(self, phase: Phase) -> dict[str, str]:
+        return self.env
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        phase: Phase,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+        output_limit: int = DEFAULT_OUTPUT_LIMIT,
+    ) -> ProcessResult:
+        self.phases.append(phase)
+        self.asked_login_shell = "-lc" in argv[-1]
+        done = subprocess.run(
+            argv, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+        )
+        return ProcessResult(done.returncode, done.stdout, done.stderr)
+
+
+def box(tools: Shadowed, tmp_path: Path, *, path: str | None = None, profile: str | None = None) -> Any:
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    (home / ".profile").write_text(f"PATH={tools.bin}:$PATH\n" if profile is None else profile)
+    return Box(path or f"{tools.bin}:{SYSTEM_PATH}", home)
+
+
+def test_reachable_shims_are_proven_and_the_proof_is_not_counted(shadow: Shadow, tmp_path: Path) -> None:
+    tools = shadow("uip", "python3.11", "cat")
+    sandbox = box(tools, tmp_path)
+    tools.call("uip", "pre_run")
+    tools.recorder.prove_reachable(sandbox)
+    assert sandbox.phases == [Phase.AGENT]
+    tools.call("uip", "agent")
+    assert tools.argvs() == [("agent",)]
+
+
+def test_a_login_shell_that_changed_is_proven_again(shadow: Shadow, tmp_path: Path) -> None:
+    first, second, third = shadow("uip"), shadow("uip"), shadow("uip")
+    for tools in (first, second):
+        sandbox = box(tools, tools.bin.parent)
+        tools.recorder.prove_reachable(sandbox)
+    assert not sandbox.asked_login_shell
+    with pytest.raises(TrialError, match="bash -l"):
+        third.recorder.prove_reachable(box(third, third.bin.parent, profile="PATH=/usr/bin:/bin\n"))
+
+
+def test_what_a_profile_prints_does_not_disturb(shadow: Shadow, tmp_path: Path) -> None:
+    tools = shadow("uip")
+    noisy = f"echo Welcome; printf 'a\\0b\\0'; PATH={tools.bin}:$PATH; echo uip\n"
+    tools.recorder.prove_reachable(box(tools, tmp_path, profile=noisy))
+
+
+def test_login_shells_reach_the_shims(shadow: Shadow, tmp_path: Path) -> None:
+    tools = shadow(Tool("uip", 0))
+    env = box(tools, tmp_path).env
+    for command in (["/bin/bash", "-lc"], ["/bin/sh", "-lc"], ["/bin/zsh", "-c"]):
+        if Path(command[0]).exists():
+            assert tools.call(*command, "uip login", env=env).returncode == 0
+    assert set(tools.argvs()) == {("login",)}
+
+
+@pytest.mark.parametrize(
+    ("path", "profile", "words"),
+    [
+        ("/usr/bin:/bin", None, "uip does not lead to its shim in sh, but to nothing"),
+        (None, "PATH=/usr/bin:/bin\n", "uip does not lead to its shim in bash -l, but to nothing"),
+        (None, "uip() { :; }\n", "uip cannot be recorded: it is a builtin or an alias of bash -l"),
+        (None, "exit 0\n", "the probe did not end"),
+    ],
+)
+def test_a_shim_that_is_not_reached(
+    shadow: Shadow, tmp_path: Path, path: str | None, profile: str | None, words: str
+) -> None:
+    tools = shadow("uip")
+    with pytest.raises(TrialError, match=words) as caught:
+        tools.recorder.prove_reachable(box(tools, tmp_path, path=path, profile=profile))
+    assert caught.value.cause is Cause.SHIM_UNREACHABLE
+
+
+def test_another_program_of_the_same_name_first_on_path(shadow: Shadow, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "uip").write_text("#!/bin/sh\ntouch $0.ran\n")
+    (other / "uip").chmod(0o755)
+    tools = shadow("uip")
+    with pytest.raises(TrialError, match=f"in sh, but to {other}/uip"):
+        tools.recorder.prove_reachable(box(tools, tmp_path, path=f"{other}:{tools.bin}:{SYSTEM_PATH}"))
+    assert not (other / "uip.ran").exists()
+
+
+def test_a_builtin_cannot_be_recorded(shadow: Shadow, tmp_path: Path) -> None:
+    tools = shadow("printf")
+    with pytest.raises(TrialError, match="printf cannot be recorded: it is a builtin"):
+        tools.recorder.prove_reachable(box(tools, tmp_path))
+
+
+def test_a_shim_that_cannot_be_run(shadow: Shadow, tmp_path: Path) -> None:
+    tools = shadow("uip", interpreter="/nonexistent/sh")
+    with pytest.raises(TrialError, match="could not be run") as caught:
+        tools.recorder.prove_reachable(box(tools, tmp_path))
+    assert caught.value.cause is Cause.SHIM_UNREACHABLE

@@ -1,0 +1,146 @@
+"""What running a command gives: status, bounded output, deadlines."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_codereval.sandbox.protocol import Phase, ProcessResult
+from pytest_codereval.sandbox.tempdir import TempdirSandbox
+
+from .processes import alive, new_tag
+
+
+def sh(sandbox: TempdirSandbox, script: str, timeout: float = 20, limit: int = 1_000_000) -> ProcessResult:
+    return sandbox.run(["sh", "-c", script], phase=Phase.GRADE, timeout=timeout, output_limit=limit)
+
+
+def peak_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("exit 255", 255),
+        ("kill -9 $$", 137),
+        ("kill -TERM $$", 143),
+        ("kill -PIPE $$", 141),
+    ],
+)
+def test_exit_statuses_are_those_of_a_shell(sandbox: TempdirSandbox, script: str, status: int) -> None:
+    result = sh(sandbox, script)
+    assert (result.exit_status, result.timed_out) == (status, False)
+
+
+def test_both_streams_are_kept_apart_and_exact(sandbox: TempdirSandbox) -> None:
+    result = sh(sandbox, r"printf 'a\377\n'; printf 'b\0' >&2")
+    assert (result.stdout, result.stderr, result.truncated) == (b"a\xff\n", b"b\0", False)
+
+
+def test_arguments_are_exact(sandbox: TempdirSandbox) -> None:
+    odd = ["", "a b", "x\ny", "'\"`$(echo)", "-n", os.fsdecode(b"\xff\xfe"), "é😀", "z" * 100_000]
+    result = sandbox.run(["printf", "%s\\0", *odd], phase=Phase.AGENT, timeout=20)
+    assert result.stdout == b"".join(os.fsencode(each) + b"\0" for each in odd)
+
+
+def test_a_program_that_is_not_there_and_one_that_cannot_be_run(sandbox: TempdirSandbox) -> None:
+    (sandbox.workspace / "text").write_text("x")
+    missing = sandbox.run(["no-such-program"], phase=Phase.GRADE, timeout=9)
+    assert (missing.exit_status, missing.stderr) == (127, b"no-such-program: not found\n")
+    assert sandbox.run(["./nothing"], phase=Phase.GRADE, timeout=9).exit_status == 127
+    refused = sandbox.run(["./text"], phase=Phase.GRADE, timeout=9)
+    assert (refused.exit_status, refused.stderr) == (126, b"./text: Permission denied\n")
+    assert sandbox.run(["echo", "a\0b"], phase=Phase.GRADE, timeout=9).exit_status == 126
+    assert sandbox.run(["echo", "x" * 3_000_000], phase=Phase.GRADE, timeout=9).exit_status == 126
+
+
+def test_a_script_without_an_interpreter_line_is_run_by_sh(sandbox: TempdirSandbox) -> None:
+    script = sandbox.workspace / "tool"
+    script.write_text('echo "ran $1"')
+    script.chmod(0o755)
+    assert sandbox.run(["./tool", "it"], phase=Phase.GRADE, timeout=9).stdout == b"ran it\n"
+
+
+def test_standard_input_is_empty(sandbox: TempdirSandbox) -> None:
+    result = sh(sandbox, "cat; read x || echo none")
+    assert (result.stdout, result.exit_status) == (b"none\n", 0)
+
+
+@pytest.mark.parametrize("flood", ["yes", "head -c 1000000000 /dev/zero", "yes >&2"])
+def test_a_flood_of_output_is_cut_and_takes_no_memory(sandbox: TempdirSandbox, flood: str) -> None:
+    sh(sandbox, "true")
+    before = peak_memory()
+    result = sh(sandbox, flood, timeout=1.5, limit=50_000)
+    assert result.truncated
+    assert max(len(result.stdout), len(result.stderr)) == 50_000
+    assert peak_memory() - before < 30_000
+
+
+def test_a_deadline_kills_and_keeps_the_output_so_far(sandbox: TempdirSandbox) -> None:
+    begin = time.monotonic()
+    result = sh(sandbox, "echo first; sleep 60; echo never", timeout=0.3)
+    assert time.monotonic() - begin < 5
+    assert (result.exit_status, result.timed_out, result.stdout) == (137, True, b"first\n")
+
+
+def test_a_daemon_that_holds_the_output_delays_nothing(sandbox: TempdirSandbox) -> None:
+    tag = new_tag()
+    for phase in (Phase.AGENT, Phase.GRADE):
+        begin = time.monotonic()
+        result = sandbox.run(["sh", "-c", f"sleep {tag} & echo done"], phase=phase, timeout=30)
+        assert (result.stdout, result.timed_out) == (b"done\n", False)
+        assert time.monotonic() - begin < 5
+    assert alive(tag) == []
+
+
+def test_a_background_flood_does_not_hold_up_the_end(sandbox: TempdirSandbox) -> None:
+    begin = time.monotonic()
+    result = sandbox.run(["sh", "-c", "yes & echo done >&2"], phase=Phase.AGENT, timeout=30)
+    assert result.stderr == b"done\n"
+    assert time.monotonic() - begin < 5
+
+
+def test_output_written_just_before_the_end_is_whole(sandbox: TempdirSandbox) -> None:
+    for _ in range(20):
+        result = sh(sandbox, "head -c 60000 /dev/zero; head -c 60000 /dev/zero >&2")
+        assert (len(result.stdout), len(result.stderr)) == (60_000, 60_000)
+
+
+def test_commands_get_no_descriptors_and_no_terminal_and_default_signals(sandbox: TempdirSandbox) -> None:
+    assert sh(sandbox, "ls /proc/self/fd | wc -l").stdout.strip() == b"4"
+    assert sh(sandbox, "(: </dev/tty) 2>/dev/null || echo none").stdout == b"none\n"
+    ignored = sh(sandbox, "grep SigIgn /proc/self/status").stdout.split()[1]
+    assert int(ignored, 16) & 0x7FFFFFFF == 0
+
+
+def test_variables_are_laid_over_the_environment(sandbox: TempdirSandbox) -> None:
+    result = sandbox.run(["sh", "-c", "echo $A $HOME"], phase=Phase.GRADE, timeout=9, env={"A": "x y"})
+    assert result.stdout_text == f"x y {sandbox.home}\n"
+
+
+def test_a_removed_workspace_is_a_failing_command(sandbox: TempdirSandbox) -> None:
+    sandbox.run(["sh", "-c", 'rm -rf "$PWD"'], phase=Phase.AGENT, timeout=9)
+    assert sandbox.run(["true"], phase=Phase.AGENT, timeout=9).exit_status == 126
+    assert sh(sandbox, "true").exit_status == 126
+
+
+def test_a_workspace_replaced_by_a_link_is_not_entered(sandbox: TempdirSandbox, tmp_path: Path) -> None:
+    (tmp_path / "answer").write_text("secret")
+    sandbox.run(["sh", "-c", f"cd .. && rmdir workspace && ln -s {tmp_path} workspace"], phase=Phase.AGENT, timeout=9)
+    result = sh(sandbox, "cat answer")
+    assert (result.exit_status, result.stdout) == (126, b"")
+    assert not sandbox.files.exists("answer")
+
+
+def test_a_new_workspace_in_the_place_of_the_old_one_counts(sandbox: TempdirSandbox) -> None:
+    script = "cd .. && rm -rf workspace && mkdir workspace && echo x >workspace/a"
+    sandbox.run(["sh", "-c", script], phase=Phase.AGENT, timeout=9)
+    assert sh(sandbox, "cat a").stdout == b"x\n"
+    assert sandbox.files.read_text("a") == "x\n"

@@ -1,0 +1,270 @@
+"""Nothing that was started in a sandbox outlives it, however it daemonised and whatever ends the harness."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_codereval.errors import Cause, TrialError
+from pytest_codereval.sandbox import supervision
+from pytest_codereval.sandbox.protocol import Phase
+from pytest_codereval.sandbox.tempdir import TempdirSandbox
+
+from .conftest import MakeSandbox
+from .processes import (
+    ESCAPES,
+    REPOSITORY,
+    alive,
+    can_confine_signals,
+    needs_linux,
+    needs_signal_scopes,
+    new_tag,
+    wait_until,
+)
+
+pytestmark = needs_linux
+
+
+def sh(sandbox: TempdirSandbox, script: str, phase: Phase = Phase.AGENT, timeout: float = 20) -> str:
+    return sandbox.run(["sh", "-c", script], phase=phase, timeout=timeout).stdout_text
+
+
+def beats(sandbox: TempdirSandbox) -> int:
+    beat = sandbox.workspace / "beat"
+    return beat.stat().st_size if beat.exists() else 0
+
+
+@pytest.mark.parametrize("kind", ESCAPES)
+def test_reaping_ends_every_escaped_process(sandbox: TempdirSandbox, kind: str) -> None:
+    tag = new_tag()
+    sh(sandbox, ESCAPES[kind].format(tag=tag))
+    wait_until(lambda: alive(tag) if kind != "forks on" else beats(sandbox))
+    sandbox.reap()
+    assert alive(tag) == []
+    before = beats(sandbox)
+    time.sleep(0.03)
+    assert beats(sandbox) == before
+
+
+def test_a_timeout_ends_every_escaped_process(sandbox: TempdirSandbox) -> None:
+    tag = new_tag()
+    script = "\n".join(each.format(tag=tag) for each in ESCAPES.values())
+    result = sandbox.run(["sh", "-c", f"{script}\necho up; sleep {tag}"], phase=Phase.AGENT, timeout=1)
+    assert (result.timed_out, result.exit_status, result.stdout) == (True, 137, b"up\n")
+    assert alive(tag) == []
+    before = beats(sandbox)
+    time.sleep(0.03)
+    assert beats(sandbox) == before > 0
+
+
+def test_an_agent_may_leave_a_server_running_between_its_commands(sandbox: TempdirSandbox) -> None:
+    tag = new_tag()
+    sh(sandbox, f"setsid sleep {tag} & echo $! >pid")
+    assert sh(sandbox, "kill -0 $(cat pid) && echo there") == "there\n"
+    sh(sandbox, "kill $(cat pid)")
+    wait_until(lambda: not alive(tag))
+
+
+@pytest.mark.parametrize("phase", [Phase.PREPARE, Phase.GRADE])
+def test_preparation_and_grading_leave_nothing_after_each_command(sandbox: TempdirSandbox, phase: Phase) -> None:
+    tag = new_tag()
+    sh(sandbox, f"setsid sleep {tag} >/dev/null 2>&1 & sleep {tag} & echo", phase)
+    assert alive(tag) == []
+
+
+def test_closing_ends_processes_and_removes_the_root(make_sandbox: MakeSandbox) -> None:
+    sandbox = make_sandbox()
+    tag = new_tag()
+    sh(sandbox, f"setsid sleep {tag} & setsid sh -c 'while :; do echo >{tag}; rm {tag}; done' &")
+    sandbox.close()
+    assert alive(tag) == []
+    assert not sandbox.root.exists()
+    sandbox.close()
+
+
+def test_two_sandboxes_do_not_touch_each_other(make_sandbox: MakeSandbox) -> None:
+    one, two = make_sandbox(), make_sandbox()
+    kept, ended = new_tag(), new_tag()
+    sh(one, f"setsid sleep {kept} &")
+    sh(two, f"setsid sleep {ended} &")
+    two.close()
+    assert len(alive(kept)) == 1
+    assert alive(ended) == []
+    one.close()
+    assert alive(kept) == []
+
+
+def test_a_keeper_serves_the_next_sandbox_unconfined(make_sandbox: MakeSandbox) -> None:
+    for _ in range(3):
+        sandbox = make_sandbox()
+        assert "NoNewPrivs:\t0" in sh(sandbox, "grep NoNewPrivs /proc/self/status", Phase.PREPARE)
+        sh(sandbox, "true")
+        sandbox.close()
+
+
+OWNER = """
+    import os
+    from types import SimpleNamespace
+    from pytest_codereval.sandbox.environment import EnvironmentPlan
+    from pytest_codereval.sandbox.protocol import Phase
+    from pytest_codereval.sandbox.tempdir import create
+    config = SimpleNamespace(driver="tempdir", env={}, env_passthrough=(), ignore_patterns=())
+    sandbox = create(config, environments=EnvironmentPlan())
+    print(sandbox.root, flush=True)
+    sandbox.run(["sh", "-c", os.environ.pop("SCRIPT")], phase=Phase.AGENT, timeout=100)
+"""
+
+
+def start_owner(
+    script: str, tmpdir: Path, executable: str = sys.executable, code: str = OWNER
+) -> subprocess.Popen[str]:
+    """A process of its own that runs `script` in a sandbox of its own."""
+    return subprocess.Popen(
+        [executable, "-c", textwrap.dedent(code)],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(tmpdir), "SCRIPT": script},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_end_of_the_harness_ends_its_agents(tmp_path: Path, number: int) -> None:
+    tag = new_tag()
+    script = "\n".join(each.format(tag=tag) for each in ESCAPES.values())
+    with start_owner(f"{script}\ntouch ready; sleep {tag}", tmp_path) as owner:
+        assert owner.stdout is not None
+        root = Path(owner.stdout.readline().strip())
+        wait_until((root / "workspace" / "ready").exists)
+        owner.send_signal(number)
+        owner.wait()
+    wait_until(lambda: not alive(tag))
+    beat = root / "workspace" / "beat"
+    before = beat.stat().st_size if beat.exists() else None
+    time.sleep(0.03)
+    assert (beat.stat().st_size if beat.exists() else None) == before
+
+
+FORK = """
+    sandbox.run(["true"], phase=Phase.AGENT, timeout=9)
+    if os.fork() == 0:
+        sandbox.close()
+        import time
+        time.sleep(60)
+    sandbox.run("""
+
+
+def test_a_forked_copy_of_the_harness_keeps_no_agent_alive(tmp_path: Path) -> None:
+    tag = new_tag()
+    code = OWNER.replace("\n    sandbox.run(", FORK)
+    with start_owner(f"touch ready; sleep {tag}", tmp_path, code=code) as owner:
+        assert owner.stdout is not None
+        root = Path(owner.stdout.readline().strip())
+        try:
+            wait_until((root / "workspace" / "ready").exists)
+            owner.kill()
+            owner.wait()
+            wait_until(lambda: not alive(tag))
+        finally:
+            os.killpg(owner.pid, signal.SIGKILL)
+
+
+def supervisor_pid() -> int:
+    return supervision.supervisor().pid
+
+
+def attack(sandbox: TempdirSandbox, script: str, phase: Phase) -> Cause | None:
+    """Run a script that attacks, then reap; the cause of the error, if any."""
+    try:
+        sh(sandbox, script, phase)
+        sandbox.reap()
+    except TrialError as error:
+        return error.cause
+    return None
+
+
+@pytest.mark.parametrize("victims", ["$PPID", "{supervisor}", "$PPID {supervisor}", "{supervisor} $PPID"])
+def test_killing_keeper_or_supervisor_is_tampering(make_sandbox: MakeSandbox, victims: str) -> None:
+    """Preparation is not confined, so that the kill succeeds whatever the kernel has."""
+    sandbox, tag = make_sandbox(), new_tag()
+    killed = victims.format(supervisor=supervisor_pid())
+    script = f"(setsid sleep {tag} &) >/dev/null 2>&1; kill -9 {killed}; sleep {tag}"
+    assert attack(sandbox, script, Phase.PREPARE) is Cause.TAMPERED
+    wait_until(lambda: not alive(tag))
+    sandbox.close()
+    following = make_sandbox()
+    assert sh(following, "echo fine") == "fine\n"
+    following.reap()
+
+
+def test_killing_the_supervisor_and_ending_at_once_is_seen_at_the_seal(sandbox: TempdirSandbox) -> None:
+    sh(sandbox, "true", Phase.PREPARE)
+    script = f"kill -9 {supervisor_pid()}; exit 0"
+    assert attack(sandbox, script, Phase.PREPARE) is Cause.TAMPERED
+    sandbox.reap()
+
+
+@needs_signal_scopes
+def test_the_agent_cannot_signal_keeper_supervisor_or_harness(sandbox: TempdirSandbox) -> None:
+    script = f"for p in $PPID {supervisor_pid()} {os.getpid()}; do kill -9 $p 2>/dev/null && echo hit; done; echo end"
+    assert sh(sandbox, script) == "end\n"
+    assert sh(sandbox, script, Phase.GRADE) == "end\n"
+    sandbox.reap()
+
+
+@needs_signal_scopes
+def test_killing_everything_that_can_be_killed_ends_only_the_agent(sandbox: TempdirSandbox) -> None:
+    tag = new_tag()
+    sh(sandbox, f"setsid sleep {tag} &")
+    assert len(alive(tag)) == 1
+    assert sandbox.run(["sh", "-c", "kill -9 -1; echo on"], phase=Phase.AGENT, timeout=9).stdout == b"on\n"
+    wait_until(lambda: not alive(tag))
+    sandbox.reap()
+
+
+@pytest.mark.skipif(can_confine_signals(), reason="the kernel confines the agent's signals")
+def test_without_signal_scopes_the_attack_is_detected(sandbox: TempdirSandbox) -> None:
+    assert attack(sandbox, "kill -9 $PPID; sleep 9", Phase.AGENT) is Cause.TAMPERED
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_an_interrupt_while_waiting_kills_everything(make_sandbox: MakeSandbox, closes: bool) -> None:
+    sandbox, tag = make_sandbox(), new_tag()
+
+    def interrupt() -> None:
+        wait_until((sandbox.workspace / "ready").exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        sh(sandbox, f"setsid sleep {tag} & touch ready; sleep {tag}")
+    thread.join()
+    if closes:
+        sandbox.close()
+        assert alive(tag) == []
+        return
+    sandbox.reap()
+    assert alive(tag) == []
+    assert sh(sandbox, "echo again", Phase.GRADE) == "again\n"
+
+
+def test_an_interrupted_sandbox_can_be_used_without_reaping_first(sandbox: TempdirSandbox) -> None:
+    tag = new_tag()
+    thread = threading.Thread(
+        target=lambda: (wait_until((sandbox.workspace / "ready").exists), os.kill(os.getpid(), signal.SIGINT))
+    )
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        sh(sandbox, f"touch ready; sleep {tag}")
+    thread.join()
+    assert sh(sandbox, "echo again", Phase.GRADE) == "again\n"
+    assert alive(tag) == []

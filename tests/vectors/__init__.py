@@ -1,0 +1,1 @@
+"""Recorded behaviour of another system, held against this package: `python -m tests.vectors DIRECTORY`."""
