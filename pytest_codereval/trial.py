@@ -20,6 +20,7 @@ from .judging.outcomes import Status
 from .recorder.invocation import InvocationLog
 from .recorder.names import generated_names
 from .recorder.recorder import Recorder
+from .recorder.spool import cause_of
 from .sandbox import tempdir
 from .sandbox.environment import EnvironmentPlan
 from .sandbox.host_path import host_path
@@ -27,7 +28,6 @@ from .sandbox.material import GradingMaterial
 from .sandbox.protocol import Phase, ProcessResult
 from .sandbox.snapshot import Manifest, snapshot
 from .sandbox.staging import stage_workspace
-from .sandbox.workspace import Workspace
 from .store import record as records
 from .store.run_directory import RunDirectory, write_json
 from .task.prompt_file import prompt_from_file
@@ -120,7 +120,7 @@ class Trial:
     def _begin_record(self) -> None:
         directory = self.settings.run_directory
         self.folder = directory.new_trial((self.task.suite_id or self.task.task_id), self.spec.label)
-        standing = records.describe_trial(self.spec) | {
+        standing = self._description | {
             "status": Status.ERROR,
             "cause": Cause.INTERRUPTED,
             "message": "the process that ran this trial died",
@@ -199,7 +199,7 @@ class Trial:
                 self._manifest = snapshot(self._sandbox.workspace, self.folder / "workspace")
             self._mark("sealed")
             if self._log.faults:
-                raise TrialError(Cause.TAMPERED, "; ".join(self._log.faults))
+                raise TrialError(cause_of(self._log.faults), "; ".join(self._log.faults))
             if self._end is not None and self._end.cause is not None:
                 raise TrialError(self._end.cause, self._end.message)
 
@@ -220,7 +220,7 @@ class Trial:
     def evidence(self) -> Evidence:
         """What the criteria look at. Its shell works in the grading environment."""
         return Evidence(
-            workspace=Workspace(self.sandbox.workspace),
+            workspace=self.sandbox.files,
             trajectory=self.trajectory,
             invocations=self._log,
             shell=functools.partial(self._grading_shell, {}),
@@ -275,10 +275,14 @@ class Trial:
         except OSError as error:
             raise TrialError(Cause.EVIDENCE_LOST, f"the record could not be written: {error}") from None
 
+    @functools.cached_property
+    def _description(self) -> dict[str, Any]:
+        return records.describe_trial(self.spec)
+
     def _record(self) -> dict[str, object]:
         digests = self._material.digests if self._material else {}
-        return records.describe_trial(self.spec) | {
-            "fingerprint": records.fingerprint(self.spec, self.agent_name, digests),
+        return self._description | {
+            "fingerprint": records.fingerprint(self._description, self.agent_name, digests),
             "environment": records.versions()
             | {"driver": self._sandbox.driver if self._sandbox else None, "withheld": self.withheld},
             "agent": self.agent_name,

@@ -37,6 +37,7 @@ def check(criterion: CliCalled, evidence: Evidence) -> Judgement:
     if _recorded(criterion, evidence):
         if evidence.invocations.faults:
             raise JudgingError("calls may be missing: " + "; ".join(evidence.invocations.faults))
+        _refuse_unseen(criterion, evidence)
         return _judge(criterion, evidence.invocations.invocations)
     try:
         text = evidence.workspace.read_text(criterion.log, LOG_LIMIT)
@@ -54,6 +55,16 @@ def check(criterion: CliCalled, evidence: Evidence) -> Judgement:
         lines = "1 line" if parsed.unusable == 1 else f"{parsed.unusable} lines"
         return Judgement(0.0, f"the log of calls cannot be used: {lines} of {criterion.log} hold no call")
     return _judge(criterion, parsed.invocations)
+
+
+def _refuse_unseen(criterion: CliCalled, evidence: Evidence) -> None:
+    """A most allowed number of calls cannot be judged for a tool that shells have built in."""
+    unseen = evidence.invocations.builtin_tools & (
+        {criterion.tool} if criterion.tool else evidence.invocations.recorded_tools
+    )
+    if criterion.max_count is not None and unseen:
+        names = ", ".join(sorted(unseen))
+        raise JudgingError(f"{names}: a builtin of shells, so calls by a shell were not recorded and max_count is open")
 
 
 def _recorded(criterion: CliCalled, evidence: Evidence) -> bool:
@@ -95,7 +106,11 @@ def _judge(criterion: CliCalled, calls: tuple[Invocation, ...]) -> Judgement:
         return Judgement(0.0, found, _listed(matching))
     if count < criterion.min_count:
         others.sort(key=lambda item: item.comparison.closeness, reverse=True)
-        nearest = f"nearest of {len(calls)} recorded:\n{_listed(others)}" if others else "no other call was recorded"
+        nearest = (
+            f"nearest of {len(calls)} recorded:\n{_listed(others)}"
+            if others
+            else ("no other call was recorded" if matching else "no call was recorded")
+        )
         return Judgement(0.0, found, nearest)
     if not count:
         unproven = "guard unproven: a pattern with a typo would match nothing either"

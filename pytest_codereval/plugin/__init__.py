@@ -4,6 +4,7 @@ pytest_plugins = [
     "pytest_codereval.plugin.options",
     "pytest_codereval.plugin.signals",
     "pytest_codereval.plugin.collection",
+    "pytest_codereval.plugin.hidden_folders",
     "pytest_codereval.plugin.selection",
     "pytest_codereval.plugin.fixtures",
     "pytest_codereval.plugin.outcome",

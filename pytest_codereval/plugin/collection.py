@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..task.loader import LoadedTask
     from ..task.trials import TrialSpec
 
+SUFFIXES = (".yaml", ".yml")
 CLAIM = re.compile(r"^(task_id|success_criteria)[ \t]*:", re.MULTILINE)
 FIRST_FILES = pytest.StashKey[dict[str, Path]]()
 TRIAL_FIXTURE = "codereval_trial"
@@ -40,13 +41,16 @@ CoderEvalWarning.__module__ = "pytest_codereval"
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.suffix in (".yaml", ".yml") and _is_claimed(file_path, parent):
+    if file_path.suffix not in SUFFIXES:
+        return None
+    if parent.session.isinitpath(file_path) or is_claimed(file_path, parent.config):
         return TaskFile.from_parent(parent, path=file_path)
     return None
 
 
-def _is_claimed(path: Path, parent: pytest.Collector) -> bool:
-    if parent.session.isinitpath(path) or _is_named(path, parent.config):
+def is_claimed(path: Path, config: pytest.Config) -> bool:
+    """Whether a YAML file is a task file by its text or by the ini file."""
+    if _is_named(path, config):
         return True
     try:
         text = path.read_text(encoding="utf-8-sig", errors="replace")

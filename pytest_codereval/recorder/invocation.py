@@ -26,10 +26,11 @@ class Invocation:
 class InvocationLog:
     """All calls of a trial, the tools that were shadowed, and what is wrong with the evidence.
 
-    `recorded_tools` is empty when nothing was shadowed. A non-empty `faults` makes the trial an error: calls may be
-    missing.
+    `recorded_tools` is empty when nothing was shadowed. `builtin_tools` are those of them that shells have built in:
+    calls by a shell were not seen. A non-empty `faults` makes the trial an error: calls may be missing.
     """
 
     invocations: tuple[Invocation, ...] = ()
     recorded_tools: frozenset[str] = frozenset()
+    builtin_tools: frozenset[str] = frozenset()
     faults: tuple[str, ...] = ()

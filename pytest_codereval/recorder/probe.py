@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +16,14 @@ PROBE_ARGV = ("codereval-probe",)
 _MARK = "codereval-probe"
 _BASH = "/bin/bash /usr/bin/bash /usr/local/bin/bash"
 _PROFILES = (".bash_profile", ".bash_login", ".profile", ".bashrc")
+
+SHELL_BUILTINS = frozenset(
+    """alias bg bind break builtin caller cd command compgen complete continue declare dirs disown echo enable eval exec
+    exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read
+    readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit umask unalias
+    unset wait""".split()
+)
+"""What sh and bash run by themselves; a function or alias of another name hides a shim and is a fault."""
 
 _proven: set[LoginShell] = set()
 
@@ -74,25 +83,31 @@ def probe_script(tools: Sequence[str], shim: Path, *, login: bool = True) -> str
     )
 
 
-def unreachable(shims: Mapping[str, Path], output: bytes) -> tuple[str, ...]:
-    """Return a line for each shim that its name does not lead to, given what the probe printed."""
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What the probe found: a line for each tool whose name does not lead to its shim, and the tools that shells have
+    built in, whose shims are reached by everything but a shell.
+    """
+
+    problems: tuple[str, ...] = ()
+    builtins: frozenset[str] = frozenset()
+
+
+def read_probe(shims: Mapping[str, Path], search_path: str, output: bytes) -> Found:
+    """Understand what the probe printed. `search_path` is the agent's PATH, which must lead to a builtin's shim."""
     parts = output.split(f"\0{_MARK}\0".encode())[1:]
     if len(parts) != 2:
-        return ("whether the recorded tools are reachable could not be found out: the probe did not end",)
-    problems = _wrong(shims, parts[0], "sh")
-    return problems + (_wrong(shims, parts[1], "bash -l") if parts[1] else ())
-
-
-def _wrong(shims: Mapping[str, Path], part: bytes, shell: str) -> tuple[str, ...]:
-    fields = [os.fsdecode(field) for field in part.split(b"\0")]
-    found = dict(zip(fields[0::2], fields[1::2], strict=False))
-    problems = []
-    for name, shim in shims.items():
-        got = found.get(name, "").strip("\n")
-        if got.startswith("/") and os.path.realpath(got) == os.path.realpath(shim):
-            continue
-        if got and not got.startswith("/"):
-            problems.append(f"{name} cannot be recorded: it is a builtin or an alias of {shell}")
-        else:
-            problems.append(f"{name} does not lead to its shim in {shell}, but to {got or 'nothing'}")
-    return tuple(problems)
+        return Found(("whether the recorded tools are reachable could not be found out: the probe did not end",))
+    problems: list[str] = []
+    builtins = set()
+    for shell, part in zip(("sh", "bash -l"), parts, strict=True):
+        fields = [os.fsdecode(field) for field in part.split(b"\0")]
+        found = dict(zip(fields[0::2], fields[1::2], strict=False))
+        for name, shim in shims.items() if part else ():
+            got = found.get(name, "").strip("\n")
+            if got == name and name in SHELL_BUILTINS:
+                builtins.add(name)
+                got = shutil.which(name, path=search_path) or ""
+            if not got.startswith("/") or os.path.realpath(got) != os.path.realpath(shim):
+                problems.append(f"{name} does not lead to its shim in {shell}, but to {got or 'nothing'}")
+    return Found(tuple(problems), frozenset(builtins))

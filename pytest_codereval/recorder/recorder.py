@@ -15,7 +15,7 @@ from ..task.tool_names import refusal
 from . import windows
 from .invocation import Invocation, InvocationLog
 from .names import written_names
-from .probe import PROBE_ARGV, login_shell, probe_script, unreachable
+from .probe import PROBE_ARGV, Found, login_shell, probe_script, read_probe
 from .shim import Reply, find_interpreter, render
 from .spool import TAMPERED, Spool, fresh_directory
 
@@ -64,6 +64,7 @@ class Recorder:
         self._spool = Spool(spool_dir)
         self._interpreter = interpreter
         self._written: dict[str, _Written] = {}
+        self._builtins: frozenset[str] = frozenset()
         self._log: InvocationLog | None = None
 
     @property
@@ -91,19 +92,21 @@ class Recorder:
         names = sorted(self._tools)
         return probe_script(names, self._bin_dir / names[0], login=login)
 
-    def check_probe(self, output: bytes) -> tuple[str, ...]:
-        """Return what the output of the probe says is wrong, a line for each tool that is not reached by its name."""
-        return unreachable({name: self._bin_dir / name for name in sorted(self._tools)}, output)
+    def check_probe(self, output: bytes, search_path: str) -> Found:
+        """Understand the probe's output; `search_path` is the PATH it ran with."""
+        return read_probe({name: self._bin_dir / name for name in sorted(self._tools)}, search_path, output)
 
     def prove_reachable(self, sandbox: Sandbox) -> None:
         """See in the agent's own environment that each tool's name leads to its shim, then forget earlier calls.
 
         Raises TrialError(SHIM_UNREACHABLE).
         """
-        shell = login_shell(sorted(self._tools), sandbox.environment(Phase.AGENT), self._bin_dir.parent)
+        environment = sandbox.environment(Phase.AGENT)
+        shell = login_shell(sorted(self._tools), environment, self._bin_dir.parent)
         script = self.probe_script(login=not shell.proven)
         result = sandbox.run(["/bin/sh", "-c", script], phase=Phase.AGENT, timeout=PROBE_TIMEOUT)
-        problems = self.check_probe(result.stdout)
+        found = self.check_probe(result.stdout, environment["PATH"])
+        problems, self._builtins = found.problems, found.builtins
         calls = self._spool.discard()
         if not problems and not any(call.argv == PROBE_ARGV for call in calls):
             problems = (f"a shim in {self._bin_dir} could not be run, or its call was not recorded",)
@@ -139,6 +142,7 @@ class Recorder:
                     for number, record in enumerate((r for r in records if r.tool in self._tools), start=1)
                 ),
                 recorded_tools=self.recorded_tools,
+                builtin_tools=self._builtins,
                 faults=tuple(faults),
             )
         return self._log

@@ -28,6 +28,7 @@ _SHIM = """\
 #!{interpreter}
 # Recording shim for {tool}, made by pytest-codereval. Only builtins of the shell: no other program is started.
 trap '' HUP INT QUIT PIPE TERM XFSZ
+umask 077
 set -C
 spool={spool}
 n=0

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from ..errors import Cause, TrialError
-
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+from ..task.variables import UndefinedVariable, expand_variables
 
 
 def host_path(text: str, task_dir: Path, key: str) -> Path:
@@ -16,12 +14,8 @@ def host_path(text: str, task_dir: Path, key: str) -> Path:
 
     Raises TrialError(CONFIGURATION) that names `key` and the variable when one is undefined.
     """
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        if name not in os.environ:
-            raise TrialError(Cause.CONFIGURATION, f"{key}: {text!r} needs the environment variable {name}, not set")
-        return os.environ[name]
-
-    expanded = Path(_VARIABLE.sub(value, text)).expanduser()
+    try:
+        expanded = Path(expand_variables(text)).expanduser()
+    except UndefinedVariable as error:
+        raise TrialError(Cause.CONFIGURATION, f"{key}: {text!r}: {error}") from None
     return Path(os.path.normpath(task_dir.absolute() / expanded))

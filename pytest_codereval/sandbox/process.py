@@ -50,6 +50,12 @@ class _Stream:
         while left > 0 and (taken := self.read(left)):
             left -= taken
 
+    def has_writer(self) -> bool:
+        """Whether a process could still write."""
+        poller = select.poll()
+        poller.register(self.reader, 0)
+        return not poller.poll(0)
+
     def content(self) -> bytes:
         return bytes(self._kept)
 
@@ -81,10 +87,10 @@ def run(
     scoped: bool,
     reap: bool,
 ) -> ProcessResult:
-    """Run a command and wait for its own end, at most `timeout` seconds; then all of the keeper's processes are killed.
+    """Run a command and wait for its own end, at most `timeout` seconds; then all that the keeper keeps is killed.
 
-    After its end only what is in the pipes already is read. Raises KeeperLost, SurvivorsError, and
-    TrialError(SANDBOX) when no process can be started.
+    After its end only what is in the pipes already is kept; background processes can go on writing. Raises
+    KeeperLost, SurvivorsError, and TrialError(SANDBOX) when no process can be started.
     """
     begin = clock.monotonic()
     streams = (_Stream(output_limit), _Stream(output_limit))
@@ -102,6 +108,9 @@ def run(
                 survivors = answer["survivors"]
             for stream in streams:
                 stream.drain()
+            still_used = [stream.reader for stream in streams if stream.has_writer()]
+            if still_used:
+                keeper.drain(still_used)
         if survivors:
             raise SurvivorsError(survivors)
         return ProcessResult(

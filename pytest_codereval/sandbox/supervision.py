@@ -21,8 +21,8 @@ from .. import clock
 from ..errors import Cause, TrialError
 from .supervisor import Channel
 
-PATIENCE = 30.0
-"""Seconds that the supervisor gets for an answer that it owes at once."""
+PATIENCE = 15.0
+"""Seconds that supervisor and keeper get for an answer; what they do themselves is bounded by 11 seconds."""
 
 _SCRIPT = Path(__file__).with_name("supervisor.py")
 
@@ -104,6 +104,8 @@ class Supervisor:
                 if pid:
                     return os.waitstatus_to_exitcode(status)
                 time.sleep(0.001)
+            os.kill(self.pid, signal.SIGKILL)
+            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return None
 
     def forget(self) -> None:
@@ -154,6 +156,11 @@ class Keeper:
         with self.guarded():
             self.channel.send(message, output)
         return request
+
+    def drain(self, descriptors: Sequence[int]) -> None:
+        """Have pipes read, and their content dropped, while background processes write to them."""
+        with self.guarded():
+            self.channel.send({"drain": len(descriptors)}, descriptors)
 
     def answer(self) -> dict[str, Any]:
         """The next message of the keeper; waits for it. Raises KeeperLost."""

@@ -8,7 +8,7 @@ Messages, over stream sockets: 4 bytes of length, then JSON, file descriptors be
 To the supervisor: {open: id} with the keeper's socket; {settle: id} waits for the end of that keeper and answers
 {status, survivors}. To a keeper: {run: id, argv, cwd, env, scoped, reap} with stdout and stderr, answered at its end
 by {run: id, status, survivors} or {run: id, failure}; {reap: id, renew}, answered by {reap: id, survivors}, where
-`renew` makes it ready for the next sandbox.
+`renew` makes it ready for the next sandbox; {drain: count} with pipes that it reads, and forgets, from then on.
 """
 
 from __future__ import annotations
@@ -153,6 +153,14 @@ def descendants(pid: int, spared: Collection[int] = ()) -> list[int]:
     return found
 
 
+def _is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except OSError:
+        return False
+
+
 def _kill(pid: int) -> None:
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGKILL)
@@ -175,6 +183,7 @@ class Keeper:
         self._wakeup = _Wakeup()
         self._running: dict[int, _Run] = {}
         self._started: list[int] = []
+        self._drains: set[int] = set()
         self._scoped = False
         self._renew = False
         self.finished = False
@@ -184,11 +193,13 @@ class Keeper:
 
         Returns earlier, without having `finished`, when the next sandbox wants a thread whose signals are not confined.
         """
-        poller = select.poll()
-        for descriptor in (self._control.fileno(), self._lifeline, self._wakeup.reader):
-            poller.register(descriptor, select.POLLIN)
         while True:
+            poller = select.poll()
+            for descriptor in (self._control.fileno(), self._lifeline, self._wakeup.reader, *self._drains):
+                poller.register(descriptor, select.POLLIN)
             ready = {descriptor for descriptor, _ in poller.poll()}
+            for descriptor in ready & self._drains:
+                self._drain(descriptor)
             if self._wakeup.reader in ready:
                 self._wakeup.drain()
                 self._collect()
@@ -209,11 +220,19 @@ class Keeper:
                 return False
             if "run" in message:
                 self._run(message)
+            elif "drain" in message:
+                self._drains.update(self._control.take_descriptors(message["drain"]))
             else:
                 self._renew = self._scoped and message["renew"]
                 self._control.send({"reap": message["reap"], "survivors": self._wipe()})
             if not self._control.pending():
                 return True
+
+    def _drain(self, descriptor: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            if not os.read(descriptor, 1 << 16):
+                os.close(descriptor)
+                self._drains.discard(descriptor)
 
     def _run(self, message: dict[str, Any]) -> None:
         stdout, stderr = self._control.take_descriptors(2)
@@ -268,6 +287,8 @@ class Keeper:
                     pid, status = os.waitpid(-1, os.WNOHANG)
                 except ChildProcessError:
                     self._kill_groups()
+                    while self._drains:
+                        os.close(self._drains.pop())
                     return []
                 if pid == 0:
                     break
@@ -432,6 +453,9 @@ class Supervisor:
     def _settle(self, identity: int) -> dict[str, object]:
         limit = time.monotonic() + WIPE_PATIENCE + 1
         while identity in self._keepers.values() and time.monotonic() < limit:
+            for pid, known in self._keepers.items():
+                if known == identity and _is_stopped(pid):
+                    _kill(pid)
             select.select([self._wakeup.reader], [], [], 0.2)
             self._wakeup.drain()
             self._collect()

@@ -9,7 +9,7 @@ import importlib.metadata
 import json
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ FORMAT = "codereval-trial"
 VERSION = 1
 
 
-def describe_trial(spec: TrialSpec) -> dict[str, object]:
+def describe_trial(spec: TrialSpec) -> dict[str, Any]:
     """The part of a record that is known before the trial begins."""
     return {
         "format": FORMAT,
@@ -47,11 +47,11 @@ def describe_trial(spec: TrialSpec) -> dict[str, object]:
     }
 
 
-def fingerprint(spec: TrialSpec, agent: str | None, digests: dict[str, str]) -> str:
+def fingerprint(description: Mapping[str, Any], agent: str | None, digests: Mapping[str, str]) -> str:
     """SHA-256 over all that the result may depend on: the resolved task, the agent, the digests of its material."""
     parts = {
-        "task": spec.task.model_dump(mode="json"),
-        "repeat": spec.repeat,
+        "task": description["task"]["resolved"],
+        "repeat": description["trial"]["repeat"],
         "agent": agent,
         "digests": digests,
         "version": VERSION,
@@ -89,6 +89,7 @@ def describe_invocations(log: InvocationLog) -> dict[str, object]:
     """The recorded calls as plain data."""
     return {
         "recorded_tools": sorted(log.recorded_tools),
+        "builtin_tools": sorted(log.builtin_tools),
         "calls": [dataclasses.asdict(invocation) for invocation in log.invocations],
         "faults": list(log.faults),
     }

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-import os
 import random
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,8 @@ from .base import Location
 from .problems import describe, shown_path
 from .setting_models import Dataset
 from .task_ids import ROW_ID
+from .variables import UndefinedVariable, expand_variables
 from .yaml_reader import ReadError, read_text
-
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,13 +72,10 @@ def _raw(dataset: Dataset, folder: Path) -> Iterator[Row]:
 
 
 def _expanded(name: str, place: Location) -> str:
-    def value(match: re.Match[str]) -> str:
-        variable = match[1] or match[2]
-        if variable not in os.environ:
-            raise RowError(f"the environment variable {variable} is not set", place)
-        return os.environ[variable]
-
-    return _VARIABLE.sub(value, name)
+    try:
+        return expand_variables(name)
+    except UndefinedVariable as error:
+        raise RowError(str(error), place) from None
 
 
 def _lines(path: Path, place: Location) -> Iterator[Row]:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..errors import Problem, TaskFileError
+from .agent_models import AgentConfig, ScriptAgent
 from .base import Finding, Location
 from .cli_models import CliCalled
 from .criteria_models import CRITERION_MODELS
@@ -133,6 +134,9 @@ class _Expander:
         self._task = loaded.task
         templates = [_Template(index, c) for index, c in enumerate(loaded.task.success_criteria)]
         self._templates = [template if template.leaves else None for template in templates]
+        script = self._task.agent if isinstance(self._task.agent, ScriptAgent) else None
+        self._script = script.model_dump(exclude_unset=True) if script is not None else {}
+        self._script_leaves = tuple(_leaves(self._script, ("agent",)))
 
     def task(self, row: Row) -> Task | None:
         """The task of a row, or None when something is wrong with it (then the problems say what)."""
@@ -140,9 +144,11 @@ class _Expander:
         criteria = []
         for criterion, template in zip(self._task.success_criteria, self._templates, strict=True):
             criteria.append(criterion if template is None else self._criterion(template, row))
-        if any(criterion is None for criterion in criteria):
+        script_is_whole = all(self._text(location, text, row) is not None for location, text in self._script_leaves)
+        if not script_is_whole or any(criterion is None for criterion in criteria):
             return None
         changes = {
+            "agent": self._agent(row),
             "initial_prompt": prompt,
             "success_criteria": tuple(criteria),
             "dataset": None,
@@ -150,6 +156,12 @@ class _Expander:
             "row_id": row.id,
         }
         return self._task.model_copy(update=changes)
+
+    def _agent(self, row: Row) -> AgentConfig | None:
+        """The task's agent; the steps of a script with the row's values in them."""
+        if not self._script_leaves:
+            return self._task.agent
+        return ScriptAgent.model_validate({"type": "script", **_filled(self._script, row.values)})
 
     def _prompt(self, row: Row) -> str | None:
         text = self._task.initial_prompt

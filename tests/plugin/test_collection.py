@@ -95,6 +95,19 @@ def test_python_tests_of_the_repository_are_neither_hidden_nor_broken(repo: Repo
     result.assert_outcomes(passed=2, errors=1)
 
 
+@pytest.mark.parametrize("name", ["build", "dist"])
+def test_task_files_in_folders_that_pytest_skips_are_found(repo: Repo, name: str) -> None:
+    path = repo.task("hello")
+    folder = repo.path / "tasks" / name / "deep"
+    folder.mkdir(parents=True)
+    path.rename(folder / "hello.yaml")
+    repo.file(f"tasks/{name}/test_product.py", "def test_product(): pass\n")
+    repo.file("other/build/test_product.py", "def test_product(): pass\n")
+    assert repo.collect() == [f"tasks/{name}/deep/hello.yaml::hello"]
+    repo.pytester.makeini(f"[pytest]\nnorecursedirs = {name}\n")
+    assert repo.collect() == ([] if name == "build" else ["other/build/test_product.py::test_product"])
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_tags_select_by_mark_without_warnings(repo: Repo, strict: bool) -> None:
     repo.task("one", tags=["smoke", "mode:build"])

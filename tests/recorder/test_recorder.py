@@ -153,6 +153,24 @@ def test_a_record_whose_shim_was_killed_before_its_line_is_counted(shadow: Shado
     assert tools.argvs() == [("whole",), ("2",), ("1",)]
 
 
+def test_a_record_is_never_overwritten(shadow: Shadow, interpreter: str) -> None:
+    """A process number comes again, in time or in another container."""
+    tools = shadow("uip", interpreter=interpreter)
+    planted = tools.spool.parent / "planted"
+    planted.write_bytes(record("earlier"))
+    tools.shell(f'cp {planted} "{tools.spool}/$$.0"; exec uip later')
+    assert tools.argvs() == [("later",), ("earlier",)]
+
+
+def test_a_spool_is_taken_once(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.open()
+    for number in range(2):
+        (tmp_path / "spool" / f"{number}.0").write_bytes(record(str(number)))
+        assert [found.argv for found in spool.take()] == [("0",)]
+    spool.close()
+
+
 # -- who may be recorded
 
 
@@ -226,6 +244,7 @@ ATTACKS = [
     tampering('chmod -x "$BIN/uip"', "shim of uip was changed"),
     tampering('printf "#!/bin/sh\\n" >"$BIN/uip"', "shim of uip was changed"),
     tampering('cp "$BIN/uip" "$BIN/new"; mv "$BIN/new" "$BIN/uip"', "shim of uip was changed"),
+    tampering('printf "##" 1<>"$BIN/uip"', "shim of uip was changed"),
     tampering('rm -r "$BIN"', "shim of uip was changed"),
     tampering('rm "$SPOOL/index"', "index of the recorder is gone"),
     tampering('rm "$SPOOL/index"; uip forbidden', "index of the recorder was replaced"),
@@ -284,7 +303,9 @@ def test_the_next_trial_is_unharmed(shadow: Shadow) -> None:
 
 def test_deleting_a_taken_record_changes_nothing(shadow: Shadow) -> None:
     tools = shadow("uip")
-    tools.shell(f'uip delete everything; rm -f "{tools.spool}"/*.0')
+    tools.call("uip", "delete", "everything")
+    until(lambda: not list(tools.spool.glob("*.0")))
+    tools.shell(f'rm -f "{tools.spool}"/*.0')
     assert tools.argvs() == [("delete", "everything")]
 
 
@@ -505,7 +526,7 @@ def test_login_shells_reach_the_shims(shadow: Shadow, tmp_path: Path) -> None:
     [
         ("/usr/bin:/bin", None, "uip does not lead to its shim in sh, but to nothing"),
         (None, "PATH=/usr/bin:/bin\n", "uip does not lead to its shim in bash -l, but to nothing"),
-        (None, "uip() { :; }\n", "uip cannot be recorded: it is a builtin or an alias of bash -l"),
+        (None, "uip() { :; }\n", "uip does not lead to its shim in bash -l, but to uip"),
         (None, "exit 0\n", "the probe did not end"),
     ],
 )
@@ -529,10 +550,14 @@ def test_another_program_of_the_same_name_first_on_path(shadow: Shadow, tmp_path
     assert not (other / "uip.ran").exists()
 
 
-def test_a_builtin_cannot_be_recorded(shadow: Shadow, tmp_path: Path) -> None:
-    tools = shadow("printf")
-    with pytest.raises(TrialError, match="printf cannot be recorded: it is a builtin"):
-        tools.recorder.prove_reachable(box(tools, tmp_path))
+def test_a_builtin_is_recorded_for_all_but_shells_and_said_to_be_one(shadow: Shadow, tmp_path: Path) -> None:
+    tools = shadow("printf", "uip")
+    sandbox = box(tools, tmp_path)
+    tools.recorder.prove_reachable(sandbox)
+    assert tools.call("/usr/bin/env", "printf", "x", env=sandbox.env).returncode == 1
+    log = tools.recorder.drain()
+    assert [call.argv for call in log.invocations] == [("x",)]
+    assert log.builtin_tools == {"printf"}
 
 
 def test_a_shim_that_cannot_be_run(shadow: Shadow, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from pytest_codereval.recorder import shim as shim_module
 from pytest_codereval.recorder.shim import Reply, find_interpreter, printf_format, quote, render
 
 from .shadowing import Shadow, Tool
@@ -186,10 +187,24 @@ def test_limits_of_the_caller(shadow: Shadow, interpreter: str, limit: str) -> N
     assert result.returncode == 5
     log = tool.drain()
     seen = len(log.invocations)
+    assert seen == 2 or "ulimit" in limit
     assert seen == 2 or any("could not record" in fault for fault in log.faults)
     if limit.endswith(" 0"):
         assert seen == 0
         assert b"uip: this call could not be recorded" in result.stdout
+
+
+def test_the_mark_is_emptied_when_no_line_can_be_sent(tmp_path: Path, interpreter: str) -> None:
+    spool = tmp_path / "spool"
+    (spool / "index").mkdir(parents=True)
+    (spool / "ok").write_text("ok\n")
+    shim = tmp_path / "uip"
+    shim.write_bytes(render("uip", Reply(4, "out\n"), spool, interpreter))
+    shim.chmod(0o755)
+    result = subprocess.run([shim], capture_output=True, check=False)
+    assert (result.returncode, result.stdout) == (4, b"out\n")
+    assert result.stderr == b"uip: this call could not be recorded\n"
+    assert (spool / "ok").read_bytes() == b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -313,6 +328,23 @@ def test_the_interpreter_is_absolute() -> None:
     assert os.access(shebang.split()[0], os.X_OK)
     assert shebang.startswith("/")
     assert "env" not in shebang
+
+
+@pytest.mark.parametrize(
+    ("shell", "shebang"),
+    [
+        ("/bin/bash", "/bin/bash -p"),
+        ("/bin/busybox", "/bin/busybox sh"),
+        ("/bin/dash", "/bin/dash"),
+        ("/bin/sh", "/bin/sh -p"),
+    ],
+)
+def test_what_bin_sh_is_decides_the_shebang(monkeypatch: pytest.MonkeyPatch, shell: str, shebang: str) -> None:
+    if not os.access(shell, os.X_OK):
+        pytest.skip(f"no {shell} here")
+    monkeypatch.setattr(shim_module, "_DASHES", ())
+    monkeypatch.setattr(os.path, "realpath", lambda path: shell)
+    assert find_interpreter.__wrapped__() == shebang
 
 
 def test_nothing_is_left_open_for_the_callers(shadow: Shadow) -> None:

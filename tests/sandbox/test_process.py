@@ -12,7 +12,7 @@ import pytest
 from pytest_codereval.sandbox.protocol import Phase, ProcessResult
 from pytest_codereval.sandbox.tempdir import TempdirSandbox
 
-from .processes import alive, new_tag
+from .processes import alive, new_tag, wait_until
 
 
 def sh(sandbox: TempdirSandbox, script: str, timeout: float = 20, limit: int = 1_000_000) -> ProcessResult:
@@ -105,6 +105,18 @@ def test_a_background_flood_does_not_hold_up_the_end(sandbox: TempdirSandbox) ->
     result = sandbox.run(["sh", "-c", "yes & echo done >&2"], phase=Phase.AGENT, timeout=30)
     assert result.stderr == b"done\n"
     assert time.monotonic() - begin < 5
+
+
+def test_a_background_process_may_go_on_writing_to_the_output_of_its_command(sandbox: TempdirSandbox) -> None:
+    writer = (
+        "(trap '' PIPE; i=0; p=$(printf %0200d 0)\n"
+        "while echo $p >&2 && echo $p; do i=$((i+1)); echo $i >count; done; touch broken) &"
+    )
+    sandbox.run(["sh", "-c", writer], phase=Phase.AGENT, timeout=9)
+    count = sandbox.workspace / "count"
+    wait_until(lambda: count.exists() and int(count.read_text() or 0) > 2_000)
+    sandbox.reap()
+    assert not (sandbox.workspace / "broken").exists()
 
 
 def test_output_written_just_before_the_end_is_whole(sandbox: TempdirSandbox) -> None:

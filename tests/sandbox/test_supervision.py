@@ -181,10 +181,10 @@ def supervisor_pid() -> int:
     return supervision.supervisor().pid
 
 
-def attack(sandbox: TempdirSandbox, script: str, phase: Phase) -> Cause | None:
+def attack(sandbox: TempdirSandbox, script: str, phase: Phase, timeout: float = 20) -> Cause | None:
     """Run a script that attacks, then reap; the cause of the error, if any."""
     try:
-        sh(sandbox, script, phase)
+        sh(sandbox, script, phase, timeout)
         sandbox.reap()
     except TrialError as error:
         return error.cause
@@ -210,6 +210,16 @@ def test_killing_the_supervisor_and_ending_at_once_is_seen_at_the_seal(sandbox: 
     script = f"kill -9 {supervisor_pid()}; exit 0"
     assert attack(sandbox, script, Phase.PREPARE) is Cause.TAMPERED
     sandbox.reap()
+
+
+def test_stopping_the_keeper_is_tampering_too(make_sandbox: MakeSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "PATIENCE", 0.5)
+    sandbox, tag = make_sandbox(), new_tag()
+    script = f"(setsid sleep {tag} &) >/dev/null 2>&1; kill -STOP $PPID; sleep 0.1"
+    assert attack(sandbox, script, Phase.PREPARE, timeout=0.5) is Cause.TAMPERED
+    assert alive(tag) == []
+    sandbox.close()
+    assert sh(make_sandbox(), "echo fine") == "fine\n"
 
 
 @needs_signal_scopes

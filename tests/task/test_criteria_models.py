@@ -232,7 +232,7 @@ def test_early_stop_is_not_for_dialogs_nor_for_a_threshold_of_zero() -> None:
 
 
 def test_a_template_is_checked_only_with_a_row() -> None:
-    fields = {"path": "${row.p}", "pattern": "(${row.x}"}
+    fields: dict[str, Any] = {"path": "${row.p}", "pattern": "(${row.x}"}
     assert criterion_problems("file_matches_regex", ROWS, **fields) == ()
     keys = {p.key for p in criterion_problems("file_matches_regex", **fields)}
     assert keys == {"success_criteria[0].pattern"}
