@@ -32,5 +32,5 @@ class InvocationLog:
 
     invocations: tuple[Invocation, ...] = ()
     recorded_tools: frozenset[str] = frozenset()
-    builtin_tools: frozenset[str] = frozenset()
     faults: tuple[str, ...] = ()
+    builtin_tools: frozenset[str] = frozenset()

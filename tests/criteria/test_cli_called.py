@@ -107,6 +107,14 @@ def test_damaged_evidence_cannot_be_judged(called: Judge) -> None:
         called(log(faults=("tampered: gone",)), verb="get", min_count=0, max_count=0)
 
 
+@pytest.mark.parametrize("tool", ["printf", None])
+def test_a_guard_on_a_builtin_of_shells_cannot_be_judged(called: Judge, tool: str | None) -> None:
+    seen = InvocationLog((Invocation(1, "printf", ("x",)),), frozenset({"printf"}), builtin_tools=frozenset({"printf"}))
+    with pytest.raises(JudgingError, match="builtin of shells"):
+        called(seen, tool=tool, verb="y", min_count=0, max_count=0)
+    assert called(seen, tool=tool, verb="x").score == 1.0
+
+
 @pytest.mark.parametrize("bounds", [{}, {"min_count": 0, "max_count": 0}])
 def test_a_tool_that_nobody_records_fails(called: Judge, bounds: dict[str, int]) -> None:
     result = called(log("uip get"), tool="curl", **bounds)
