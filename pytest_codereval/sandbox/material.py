@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..task.models import Task
 
 CODE_FILE = "reference.txt"
-"""Name of the file that holds a reference given as text in the task."""
+"""Name of the file that holds a reference given as text, unless a criterion asks for it by a name of its own."""
 
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_./+@%=:,-]+")
 _TASK_DIR = re.compile(r"\$(?:TASK_DIR\b|\{TASK_DIR[}:#%/-])|TASK_DIR['\"]")
@@ -37,8 +37,20 @@ class GradingMaterial:
         self._root = root
         self._reference = _reference_source(task, self._task_dir)
         self._staged_reference = root / "reference"
+        self._check_compared_files()
         self._before = dict(self._hash())
         self.digests = {name: each.sha256 for name, each in self._before.items()}
+
+    def _check_compared_files(self) -> None:
+        """See before the agent runs that every file to be compared with is there."""
+        for index, criterion in enumerate(self._task.success_criteria):
+            name = getattr(criterion, "reference_file", None)
+            if name is None or self._reference is None:
+                continue
+            path = self._reference / name if self._reference.is_dir() else self._reference
+            if not path.is_file() or not path.stat().st_size or path.name != Path(name).name:
+                where = f"success_criteria[{index}].reference_file"
+                raise TrialError(Cause.CONFIGURATION, f"{where}: the reference has no file {name!r} with content")
 
     def _hash(self) -> Iterator[tuple[str, Digest]]:
         if self._reference is not None:
@@ -91,11 +103,17 @@ class GradingMaterial:
         self._staged_reference.mkdir(0o700)
         if self._reference is None:
             code = self._task.reference.code if self._task.reference else None
-            (self._staged_reference / CODE_FILE).write_text(code or "", encoding="utf-8")
+            path = self._staged_reference / self._code_name()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(code or "", encoding="utf-8")
         elif self._reference.is_dir():
             shutil.copytree(self._reference, self._staged_reference, dirs_exist_ok=True, ignore=_not_material)
         else:
             shutil.copy(self._reference, self._staged_reference)
+
+    def _code_name(self) -> str:
+        names = [getattr(criterion, "reference_file", None) for criterion in self._task.success_criteria]
+        return next((name for name in names if name), CODE_FILE)
 
     def reference_workspace(self) -> Workspace | None:
         """The staged reference as something to read from, None when the task has none or it is not revealed."""

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -245,36 +246,42 @@ def test_without_signal_scopes_the_attack_is_detected(sandbox: TempdirSandbox) -
     assert attack(sandbox, "kill -9 $PPID; sleep 9", Phase.AGENT) is Cause.TAMPERED
 
 
-@pytest.mark.parametrize("closes", [False, True])
-def test_an_interrupt_while_waiting_kills_everything(make_sandbox: MakeSandbox, closes: bool) -> None:
+@pytest.fixture
+def interrupt_when_ready() -> Iterator[Callable[[TempdirSandbox], None]]:
+    """Send this process a SIGINT, as Ctrl-C does, as soon as `ready` is in the workspace."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("only the main thread is interrupted")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    threads: list[threading.Thread] = []
+
+    def start(sandbox: TempdirSandbox) -> None:
+        def wait_and_send() -> None:
+            wait_until((sandbox.workspace / "ready").exists)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threads.append(threading.Thread(target=wait_and_send))
+        threads[-1].start()
+
+    yield start
+    for thread in threads:
+        thread.join()
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("then", ["close", "reap", "run"])
+def test_an_interrupt_while_waiting_kills_everything(
+    make_sandbox: MakeSandbox, interrupt_when_ready: Callable[[TempdirSandbox], None], then: str
+) -> None:
     sandbox, tag = make_sandbox(), new_tag()
-
-    def interrupt() -> None:
-        wait_until((sandbox.workspace / "ready").exists)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
+    interrupt_when_ready(sandbox)
     with pytest.raises(KeyboardInterrupt):
         sh(sandbox, f"setsid sleep {tag} & touch ready; sleep {tag}")
-    thread.join()
-    if closes:
+    if then == "run":
+        assert sh(sandbox, "echo again", Phase.GRADE) == "again\n"
+    elif then == "reap":
+        sandbox.reap()
+    else:
         sandbox.close()
-        assert alive(tag) == []
-        return
-    sandbox.reap()
+        assert not sandbox.root.exists()
     assert alive(tag) == []
-    assert sh(sandbox, "echo again", Phase.GRADE) == "again\n"
-
-
-def test_an_interrupted_sandbox_can_be_used_without_reaping_first(sandbox: TempdirSandbox) -> None:
-    tag = new_tag()
-    thread = threading.Thread(
-        target=lambda: (wait_until((sandbox.workspace / "ready").exists), os.kill(os.getpid(), signal.SIGINT))
-    )
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        sh(sandbox, f"touch ready; sleep {tag}")
-    thread.join()
-    assert sh(sandbox, "echo again", Phase.GRADE) == "again\n"
-    assert alive(tag) == []
+    assert sh(make_sandbox(), "echo next", Phase.GRADE) == "next\n"
