@@ -21,7 +21,7 @@ any_text = st.text(st.characters(exclude_categories=()))
 def test_clean_text_can_be_written_everywhere(text: str) -> None:
     cleaned = clean(text)
     cleaned.encode("utf-8")
-    assert not any(ord(c) < 32 and c not in "\n\t" or 0x7F <= ord(c) < 0xA0 for c in cleaned)
+    assert not any((ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) < 0xA0 for c in cleaned)
     element = ET.Element("e")
     element.text = cleaned
     assert ET.fromstring(ET.tostring(element, encoding="unicode")).text == (cleaned or None)
@@ -46,8 +46,15 @@ class Colour(enum.StrEnum):
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | any_text | st.binary() | st.just(Colour.RED)
-    | st.just(Path("a/b")) | st.just(Decimal("1.5")),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | any_text
+    | st.binary()
+    | st.just(Colour.RED)
+    | st.just(Path("a/b"))
+    | st.just(Decimal("1.5")),
     lambda inner: st.lists(inner) | st.dictionaries(any_text, inner) | st.tuples(inner),
     max_leaves=10,
 )

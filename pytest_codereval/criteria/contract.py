@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..recorder.invocation import InvocationLog
@@ -88,6 +88,6 @@ class CriterionResult:
     expected_label: str | None = None
     duration: float = 0.0
 
-    def as_record(self) -> Mapping[str, object]:
+    def as_record(self) -> dict[str, object]:
         """The fields as plain data."""
-        return dataclasses.asdict(self)
+        return dict(vars(self))

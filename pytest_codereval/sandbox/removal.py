@@ -16,8 +16,9 @@ _O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
 def remove_tree(path: Path) -> tuple[str, ...]:
     """Remove `path` and all below it; what could not be removed, each with the reason. Never raises OSError.
 
-    Links are removed, never followed. Any depth, any names, folders without permissions. Folders below are first moved
-    up to the top, so that neither recursion nor open descriptors grow with the depth.
+    Links are removed, never followed. Any depth, any names, folders without permissions. Every folder is first moved:
+    those below up to the top, so that neither recursion nor open descriptors grow with the depth; and as a mount
+    cannot be moved, what is mounted in the tree is left alone and reported.
     """
     try:
         parent = os.open(path.parent, _FOLDER)
@@ -37,6 +38,8 @@ def _remove(parent: int, path: Path) -> tuple[str, ...]:
         if not stat.S_ISDIR(os.lstat(path.name, dir_fd=parent).st_mode):
             os.unlink(path.name, dir_fd=parent)
             return ()
+        os.rename(path.name, f"{path.name}.", src_dir_fd=parent, dst_dir_fd=parent)
+        os.rename(f"{path.name}.", path.name, src_dir_fd=parent, dst_dir_fd=parent)
         top = _open_folder(parent, path.name)
         try:
             _empty(top, problems)
@@ -54,25 +57,28 @@ def _remove(parent: int, path: Path) -> tuple[str, ...]:
 def _empty(top: int, problems: dict[str, str]) -> None:
     """Remove what lies in `top`, pass by pass, until only what has a problem is left."""
     numbers = itertools.count()
+    moved: dict[str, str] = {}
     while True:
         names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in _entries(top)]
-        left = [(name, is_folder) for name, is_folder in names if name not in problems]
+        left = [(name, is_folder) for name, is_folder in names if moved.get(name, name) not in problems]
         if not left:
             return
         for name, is_folder in left:
             try:
-                if is_folder:
-                    _empty_folder(top, name, numbers)
+                if not is_folder:
+                    os.unlink(name, dir_fd=top)
+                elif name in moved:
+                    _empty_folder(top, name, moved, numbers)
                     os.rmdir(name, dir_fd=top)
                 else:
-                    os.unlink(name, dir_fd=top)
+                    _move_up(top, name, name, top, moved, numbers)
             except FileNotFoundError:
                 continue
             except OSError as error:
-                problems[name] = error.strerror or str(error)
+                problems[moved.get(name, name)] = error.strerror or str(error)
 
 
-def _empty_folder(top: int, name: str, numbers: itertools.count[int]) -> None:
+def _empty_folder(top: int, name: str, moved: dict[str, str], numbers: itertools.count[int]) -> None:
     """Unlink the files of a folder and move its folders up to `top`. The first problem of an entry is raised."""
     folder = _open_folder(top, name)
     first: OSError | None = None
@@ -80,7 +86,7 @@ def _empty_folder(top: int, name: str, numbers: itertools.count[int]) -> None:
         for entry in _entries(folder):
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    _move_up(folder, entry.name, top, numbers)
+                    _move_up(folder, entry.name, f"{moved[name]}/{entry.name}", top, moved, numbers)
                 else:
                     os.unlink(entry.name, dir_fd=folder)
             except FileNotFoundError:
@@ -93,18 +99,24 @@ def _empty_folder(top: int, name: str, numbers: itertools.count[int]) -> None:
         raise first
 
 
-def _move_up(folder: int, name: str, top: int, numbers: itertools.count[int]) -> None:
+def _move_up(
+    folder: int, name: str, original: str, top: int, moved: dict[str, str], numbers: itertools.count[int]
+) -> None:
+    """Move a folder to `top` and note in `moved` where it was; an empty one is removed at once."""
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=folder)
         return
     os.close(_open_folder(folder, name))
     while True:
+        new = f"moved-{next(numbers)}"
         try:
-            os.rename(name, f"moved-{next(numbers)}", src_dir_fd=folder, dst_dir_fd=top)
-            return
+            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                 raise
+        else:
+            moved[new] = original[:200]
+            return
 
 
 def _entries(folder: int) -> list[os.DirEntry[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import os
 import posixpath
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .ignoring import matcher
+from .opening import open_entry
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
@@ -114,9 +116,9 @@ class _Copy:
             self._skip(below, f"more than {self._limits.depth} levels deep")
             return None
         try:
-            source = os.open(name, _FOLDER, dir_fd=reading)
+            source = open_entry(reading, name, _FOLDER)
         except OSError as error:
-            self._skip(below, error.strerror or "unreadable")
+            self._skip(below, _reason(error))
             return None
         try:
             os.mkdir(name, 0o755, dir_fd=writing)
@@ -159,16 +161,16 @@ class _Copy:
                         return
                     yield entry
         except PermissionError as error:
-            self._skip(path, error.strerror or "unreadable")
+            self._skip(path, _reason(error))
 
     def _file(self, reading: int, writing: int, name: str, path: str, found: os.stat_result) -> None:
         if (reason := self._over_a_limit(found.st_size)) is not None:
             self._skip(path, reason)
             return
         try:
-            source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=reading)
+            source = open_entry(reading, name, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as error:
-            self._skip(path, error.strerror or "unreadable")
+            self._skip(path, _reason(error))
             return
         try:
             found = os.fstat(source)
@@ -218,6 +220,10 @@ class _Copy:
     def _skip(self, path: str, reason: str) -> None:
         if len(self.skipped) < 1000:
             self.skipped.append(Skipped(path, reason))
+
+
+def _reason(error: OSError) -> str:
+    return "a mount" if error.errno == errno.EXDEV else error.strerror or "unreadable"
 
 
 def _copy_bytes(source: int, target: int, limit: int) -> tuple[int, str]:

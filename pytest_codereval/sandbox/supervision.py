@@ -42,6 +42,7 @@ class Supervisor:
         self._identities = itertools.count(1)
         self._idle: list[Keeper] = []
         self._opened: weakref.WeakSet[Keeper] = weakref.WeakSet()
+        self._status: int | None = None
         self.owner = os.getpid()
         self.alive = True
 
@@ -75,24 +76,31 @@ class Supervisor:
         Returns its exit status (negative: the signal that killed it) and the process ids of survivors. Raises
         KeeperLost when the supervisor itself is gone.
         """
+        answer = self._ask({"settle": identity})
+        return answer["status"], answer["survivors"]
+
+    def ping(self) -> None:
+        """Raise KeeperLost when the supervisor does not live, also when it has been killed and is still ending."""
+        self._ask({"ping": True})
+
+    def _ask(self, question: Mapping[str, object]) -> dict[str, Any]:
         try:
-            self._channel.send({"settle": identity})
-            if not _readable(self._channel, PATIENCE):
-                raise KeeperLost
-            answer = self._channel.receive()
+            self._channel.send(question)
+            answer = self._channel.receive() if _readable(self._channel, PATIENCE) else None
         except OSError:
             answer = None
         except BaseException:
             self.stop()
             raise
         if answer is None:
+            self.stop()
             raise KeeperLost
-        return answer["status"], answer["survivors"]
+        return answer
 
     def stop(self) -> int | None:
         """Let the supervisor kill everything and end; its exit status when it is known."""
         if not self.alive:
-            return None
+            return self._status
         self.alive = False
         self._channel.close()
         while self._idle:
@@ -102,11 +110,12 @@ class Supervisor:
             while clock.monotonic() < deadline:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
                 if pid:
-                    return os.waitstatus_to_exitcode(status)
+                    self._status = os.waitstatus_to_exitcode(status)
+                    return self._status
                 time.sleep(0.001)
             os.kill(self.pid, signal.SIGKILL)
-            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return None
+            self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._status
 
     def forget(self) -> None:
         """Close the sockets in a forked copy of this process, so that they do not keep anything alive."""
@@ -209,6 +218,7 @@ class Keeper:
                 if message is None:
                     raise KeeperLost
                 if message.get("reap") == request:
+                    self._supervisor.ping()
                     survivors: list[int] = message["survivors"]
                     return survivors
 

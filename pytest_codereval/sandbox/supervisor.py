@@ -5,10 +5,10 @@ Both are child subreapers, so whatever a command starts stays below its keeper, 
 control socket means: kill everything below, then exit. So a harness that is killed takes its agents with it.
 
 Messages, over stream sockets: 4 bytes of length, then JSON, file descriptors beside it.
-To the supervisor: {open: id} with the keeper's socket; {settle: id} waits for the end of that keeper and answers
-{status, survivors}. To a keeper: {run: id, argv, cwd, env, scoped, reap} with stdout and stderr, answered at its end
-by {run: id, status, survivors} or {run: id, failure}; {reap: id, renew}, answered by {reap: id, survivors}, where
-`renew` makes it ready for the next sandbox; {drain: count} with pipes that it reads, and forgets, from then on.
+To the supervisor: {ping}, sent back; {open: id} with the keeper's socket; {settle: id}, which waits for the end of that
+keeper and answers {status, survivors}. To a keeper: {run: id, argv, cwd, env, scoped, reap} with stdout and stderr,
+answered at its end by {run: id, status, survivors} or {run: id, failure}; {reap: id, renew}, answered by {reap: id,
+survivors}, `renew` for the next sandbox; {drain: count} with pipes that it reads, and forgets, from then on.
 """
 
 from __future__ import annotations
@@ -27,15 +27,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
-PR_SET_NO_NEW_PRIVS = 38
-LANDLOCK_CREATE_RULESET = 444
-LANDLOCK_RESTRICT_SELF = 446
-LANDLOCK_SCOPE_SIGNAL = 2
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF, LANDLOCK_SCOPE_SIGNAL = 444, 446, 2
 
 WIPE_PATIENCE = 10.0
 """Seconds after which processes that SIGKILL does not end are reported as survivors."""
@@ -64,13 +60,7 @@ class Channel:
 
     def receive(self) -> dict[str, Any] | None:
         """The next message, or None when the other side is gone."""
-        while True:
-            if len(self._buffer) >= 4:
-                end = 4 + struct.unpack_from("!I", self._buffer)[0]
-                if len(self._buffer) >= end:
-                    body, self._buffer = self._buffer[4:end], self._buffer[end:]
-                    message: dict[str, Any] = json.loads(body)
-                    return message
+        while not self.pending():
             try:
                 data, descriptors, _, _ = socket.recv_fds(self.socket, 1 << 18, 16)
             except ConnectionError:
@@ -79,6 +69,10 @@ class Channel:
                 return None
             self._buffer += data
             self._descriptors += descriptors
+        end = 4 + struct.unpack_from("!I", self._buffer)[0]
+        body, self._buffer = self._buffer[4:end], self._buffer[end:]
+        message: dict[str, Any] = json.loads(body)
+        return message
 
     def pending(self) -> bool:
         """Whether `receive` would answer from what was read already."""
@@ -129,12 +123,18 @@ def _children_by_parent() -> dict[int, list[int]]:
     """The same for kernels without the `children` file: from every process's own account of its parent."""
     found: dict[int, list[int]] = {}
     with os.scandir("/proc") as processes:
-        for process in processes:
-            if process.name.isdigit():
-                with contextlib.suppress(OSError), open(f"{process.path}/stat", "rb") as file:
-                    parent = int(file.read().rpartition(b")")[2].split()[1])
-                    found.setdefault(parent, []).append(int(process.name))
+        for pid in (int(process.name) for process in processes if process.name.isdigit()):
+            found.setdefault(int(_stat(pid)[1]), []).append(pid)
     return found
+
+
+def _stat(pid: int) -> list[bytes]:
+    """State, parent and so on, as in proc(5) from the third field on."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return [b"X", b"0"]
 
 
 def descendants(pid: int, spared: Collection[int] = ()) -> list[int]:
@@ -153,12 +153,10 @@ def descendants(pid: int, spared: Collection[int] = ()) -> list[int]:
     return found
 
 
-def _is_stopped(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
-    except OSError:
-        return False
+def _ended_children() -> Iterator[tuple[int, int]]:
+    """Reap the children that have ended: their ids and wait statuses. Raises ChildProcessError when none is left."""
+    while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+        yield ended
 
 
 def _kill(pid: int) -> None:
@@ -256,19 +254,14 @@ class Keeper:
 
     def _collect(self) -> None:
         """Reap zombies, report commands that ended."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            self._report(pid, status)
+        with contextlib.suppress(ChildProcessError):
+            for pid, status in _ended_children():
+                self._report(pid, status)
 
     def _report(self, pid: int, status: int) -> None:
-        if pid not in self._running:
+        run = self._running.pop(pid, None)
+        if run is None:
             return
-        run = self._running.pop(pid)
         code = run.process.returncode = os.waitstatus_to_exitcode(status)
         if self.finished:
             return
@@ -282,17 +275,14 @@ class Keeper:
         """Kill all descendants until the kernel says that no child is left; the survivors otherwise."""
         limit = time.monotonic() + WIPE_PATIENCE
         while True:
-            while True:
-                try:
-                    pid, status = os.waitpid(-1, os.WNOHANG)
-                except ChildProcessError:
-                    self._kill_groups()
-                    while self._drains:
-                        os.close(self._drains.pop())
-                    return []
-                if pid == 0:
-                    break
-                self._report(pid, status)
+            try:
+                for pid, status in _ended_children():
+                    self._report(pid, status)
+            except ChildProcessError:
+                self._kill_groups()
+                while self._drains:
+                    os.close(self._drains.pop())
+                return []
             below = descendants(os.getpid())
             for pid in below or list(self._running):
                 _kill(pid)
@@ -396,6 +386,8 @@ class Supervisor:
                 return False
             if "open" in message:
                 self._open(message["open"])
+            elif "ping" in message:
+                self._control.send(message)
             else:
                 self._control.send(self._settle(message["settle"]))
             if not self._control.pending():
@@ -432,14 +424,9 @@ class Supervisor:
     def _collect(self) -> None:
         """Reap zombies; remember how a keeper failed and kill what it kept."""
         killed = False
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            killed |= self._note_end(pid, status)
+        with contextlib.suppress(ChildProcessError):
+            for pid, status in _ended_children():
+                killed |= self._note_end(pid, status)
         if killed:
             self._wipe(spared=self._keepers)
 
@@ -454,7 +441,7 @@ class Supervisor:
         limit = time.monotonic() + WIPE_PATIENCE + 1
         while identity in self._keepers.values() and time.monotonic() < limit:
             for pid, known in self._keepers.items():
-                if known == identity and _is_stopped(pid):
+                if known == identity and _stat(pid)[0] in (b"T", b"t"):
                     _kill(pid)
             select.select([self._wakeup.reader], [], [], 0.2)
             self._wakeup.drain()
@@ -469,23 +456,15 @@ class Supervisor:
             return []
         limit = time.monotonic() + WIPE_PATIENCE
         while True:
-            self._reap_zombies()
+            with contextlib.suppress(ChildProcessError):
+                for pid, status in _ended_children():
+                    self._note_end(pid, status)
             below = descendants(os.getpid(), spared)
             if not below or time.monotonic() > limit:
                 return below
             for pid in below:
                 _kill(pid)
             time.sleep(0.0002)
-
-    def _reap_zombies(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            self._note_end(pid, status)
 
 
 def _serve(keeper: Keeper) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fnmatch
 import os
@@ -13,16 +12,13 @@ from pathlib import Path
 
 from ..errors import CoderEvalError
 from .ignoring import IgnoreRules
+from .opening import BENEATH, NO_LINKS, NO_MAGIC_LINKS, NO_MOUNTS, open_at
 
 DEFAULT_READ_LIMIT = 10_000_000
 """Bytes of the largest file that is read."""
 
 _MAGIC = re.compile(r"[*?\[]")
 _MAX_ENTRIES = 500_000
-_OPENAT2 = 437
-_RESOLVE_NO_MAGICLINKS = 2
-_RESOLVE_NO_SYMLINKS = 4
-_RESOLVE_BENEATH = 8
 _O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HARMLESS_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -146,7 +142,7 @@ class Workspace:
         top = os.open(self.root, _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             try:
-                return _open_at(top, path, flags, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+                return open_at(top, path, flags, BENEATH | NO_MAGIC_LINKS | NO_MOUNTS)
             except OSError as error:
                 if error.errno not in (errno.EXDEV, errno.ELOOP, errno.ENOSYS, errno.EPERM):
                     raise
@@ -160,7 +156,13 @@ class Workspace:
         base = str(self.root)
         if real != base and not real.startswith(base + "/"):
             raise OSError(errno.EXDEV, "it leads out of the workspace", path)
-        return _open_without_links(top, os.path.relpath(real, base), flags)
+        inside = os.path.relpath(real, base)
+        try:
+            return open_at(top, inside, flags, BENEATH | NO_LINKS | NO_MOUNTS)
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EPERM):
+                raise
+        return _open_without_links(top, inside, flags)
 
     def _why_absent(self, path: str) -> str:
         try:
@@ -250,33 +252,6 @@ def _reason(error: OSError | ValueError) -> str:
         errno.ENXIO: "not a regular file",
     }
     return reasons.get(error.errno or 0, error.strerror or str(error))
-
-
-class _OpenHow(ctypes.Structure):
-    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _open_at(folder: int, path: str, flags: int, resolve: int) -> int:
-    """openat2. Raises OSError(ENOSYS) where there is none."""
-    if not hasattr(os, "O_PATH"):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), path)
-    name = os.fsencode(path)
-    if b"\0" in name:
-        raise ValueError("embedded null byte")
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
-    for _ in range(32):
-        descriptor: int = _libc.syscall(
-            _OPENAT2, ctypes.c_int(folder), name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
-        )
-        if descriptor >= 0:
-            return descriptor
-        number = ctypes.get_errno()
-        if number != errno.EAGAIN:
-            raise OSError(number, os.strerror(number), path)
-    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
 
 
 def _open_without_links(top: int, path: str, flags: int) -> int:

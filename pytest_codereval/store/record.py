@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..criteria.contract import CriterionResult
 from ..errors import CoderEvalError
 from ..recorder.invocation import InvocationLog
 from ..text import wire
@@ -95,9 +96,9 @@ def describe_invocations(log: InvocationLog) -> dict[str, object]:
     }
 
 
-def describe_results(results: Sequence[Any]) -> list[dict[str, object]]:
+def describe_results(results: Sequence[CriterionResult]) -> list[dict[str, object]]:
     """The criteria's results as plain data."""
-    return [dataclasses.asdict(result) for result in results]
+    return [result.as_record() for result in results]
 
 
 def read_record(path: Path) -> dict[str, Any]:

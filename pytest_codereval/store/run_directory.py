@@ -103,10 +103,10 @@ class RunDirectory:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write `content` as JSON whole or not at all."""
+    """Write `content` as JSON in ASCII, whole or not at all. Nothing is lost: a lone surrogate stays what it was."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        partial.write_text(json.dumps(wire(content), ensure_ascii=False, allow_nan=False), encoding="utf-8")
+        partial.write_text(json.dumps(content, default=wire, allow_nan=False), encoding="ascii")
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How long a session takes: collecting 1,000 task files, and 100 trivial trials, each against a floor of the same run."""
+"""How long a session takes: collecting 1,000 task files and 100 trivial trials, against a floor of the same run."""
 
 from __future__ import annotations
 

@@ -84,6 +84,7 @@ class Repo:
 
 
 @pytest.fixture
-def repo(pytester: pytest.Pytester) -> Repo:
-    """A repository with a folder `tasks`."""
+def repo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    """A repository with a folder `tasks`. Plugins that only our own tests need are left out: they start slowly."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark")
     return Repo(pytester)

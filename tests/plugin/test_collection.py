@@ -38,7 +38,9 @@ def test_other_yaml_is_left_alone_and_unparsed(repo: Repo) -> None:
 
 
 def test_a_file_given_on_the_command_line_or_in_the_ini_is_claimed(repo: Repo) -> None:
-    text = repo.task("hello").read_text().replace("task_id:", '"task_id":').replace("success_criteria:", '"success_criteria":')
+    text = repo.task("hello").read_text()
+    for key in ("task_id", "success_criteria"):
+        text = text.replace(f"{key}:", f'"{key}":')
     (repo.path / "tasks" / "hello.yaml").unlink()
     repo.file("odd.yaml", text)
     assert repo.collect("odd.yaml") == ["odd.yaml::hello"]
@@ -200,7 +202,8 @@ def test_nothing_heavy_is_imported_until_a_task_file_is_met(repo: Repo) -> None:
     repo.file("test_python.py", "def test_it(): pass\n")
     code = (
         "import sys, pytest; status = pytest.main(['--co', '-q', '-p', 'no:xdist']);"
-        "print([n for n in ('yaml', 'pydantic', 'jmespath', 'jsonschema', 'pytest_codereval.trial') if n in sys.modules]);"
+        "heavy = ('yaml', 'pydantic', 'jmespath', 'jsonschema', 'pytest_codereval.trial');"
+        "print([name for name in heavy if name in sys.modules]);"
         "sys.exit(status)"
     )
     result = repo.pytester.run(sys.executable, "-c", code)

@@ -36,8 +36,11 @@ def test_a_python_test_runs_a_task_and_looks_at_the_evidence(repo: Repo) -> None
 
 
 def test_a_row_is_chosen_by_name(repo: Repo) -> None:
-    repo.task("rows", dataset={"rows": [{"id": "one", "f": "a.txt"}, {"id": "two", "f": "no"}]},
-              success_criteria=[{**PASS, "path": "${row.f}"}])
+    repo.task(
+        "rows",
+        dataset={"rows": [{"id": "one", "f": "a.txt"}, {"id": "two", "f": "no"}]},
+        success_criteria=[{**PASS, "path": "${row.f}"}],
+    )
     repo.file(
         "test_rows.py",
         """

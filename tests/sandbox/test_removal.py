@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from pytest_codereval.sandbox.removal import remove_tree
+from pytest_codereval.sandbox.snapshot import snapshot
+from pytest_codereval.sandbox.workspace import Workspace
 
 from .processes import needs_root
 
@@ -134,6 +136,29 @@ def test_what_cannot_be_removed_is_reported_and_the_rest_goes(tmp_path: Path) ->
         problems = remove_tree(root)
         assert len(problems) == 1
         assert str(root / "a") in problems[0]
-        assert [path.name for path in root.iterdir()] == ["a"]
+        (kept,) = root.rglob("fixed")
     finally:
-        subprocess.run(["chattr", "-i", root / "a" / "fixed"], check=True)
+        subprocess.run(["chattr", "-R", "-i", root], check=True)
+    assert kept.read_text() == "x"
+
+
+@needs_root
+@pytest.mark.parametrize("where", ["root", "root/a", "root/a/b/c"])
+def test_what_is_mounted_in_a_tree_is_never_emptied(tmp_path: Path, where: str) -> None:
+    outside, place = tmp_path / "outside", tmp_path / where
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    place.mkdir(parents=True)
+    (tmp_path / "root" / "f").write_text("x")
+    if subprocess.run(["mount", "--bind", outside, place], capture_output=True).returncode:
+        pytest.skip("mounts are not allowed here")
+    try:
+        assert len(remove_tree(tmp_path / "root")) == 1
+        assert (outside / "precious").read_text() == "x"
+        assert snapshot(tmp_path / "root", tmp_path / "copy").files == () or where == "root"
+        assert not Workspace(tmp_path / "root").exists("a/precious") or where == "root"
+    finally:
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for mount in (each for each in mounts if each.startswith(f"{tmp_path}/")):
+            subprocess.run(["umount", mount], check=True)
+    assert remove_tree(tmp_path / "root") == ()

@@ -26,7 +26,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         def missing(folder: int, path: str, flags: int, resolve: int) -> int:
             raise OSError(errno.ENOSYS, "no openat2", path)
 
-        monkeypatch.setattr(module, "_open_at", missing)
+        monkeypatch.setattr(module, "open_at", missing)
     folder = tmp_path / "root"
     folder.mkdir()
     return folder

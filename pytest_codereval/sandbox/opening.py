@@ -1,0 +1,55 @@
+"""Opening files in a tree that an agent wrote without being led out of it (openat2)."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+
+NO_MOUNTS = 1
+NO_MAGIC_LINKS = 2
+NO_LINKS = 4
+BENEATH = 8
+
+_OPENAT2 = 437
+
+
+class _How(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def open_at(folder: int, path: str, flags: int, resolve: int) -> int:
+    """Open `path` below the directory descriptor `folder`. `resolve` adds up what is refused on the way.
+
+    Raises OSError: EXDEV for a link or mount that leads out, ELOOP for a refused link, ENOSYS where there is no such
+    call, EPERM where it is filtered; ValueError for a NUL byte.
+    """
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError("embedded null byte")
+    if not hasattr(os, "O_PATH"):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), path)
+    how = _How(flags | os.O_CLOEXEC, 0, resolve)
+    for _ in range(32):
+        descriptor: int = _libc.syscall(
+            _OPENAT2, ctypes.c_int(folder), name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+        )
+        if descriptor >= 0:
+            return descriptor
+        number = ctypes.get_errno()
+        if number != errno.EAGAIN:
+            raise OSError(number, os.strerror(number), path)
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+
+
+def open_entry(folder: int, name: str, flags: int) -> int:
+    """Open an entry of a directory that is neither a link nor, where the system can tell, a mount. Raises OSError."""
+    try:
+        return open_at(folder, name, flags, BENEATH | NO_LINKS | NO_MOUNTS)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)

@@ -1,0 +1,64 @@
+"""Records on disk: whole or not at all, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_codereval.errors import CoderEvalError
+from pytest_codereval.store.record import read_record
+from pytest_codereval.store.run_directory import RunDirectory, write_json
+
+any_text = st.text(st.characters(exclude_categories=()))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.recursive(any_text | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(any_text, inner))
+)
+def test_what_is_written_is_read_back(tmp_path: Path, content: object) -> None:
+    write_json(tmp_path / "record.json", content)
+    assert json.loads((tmp_path / "record.json").read_text(encoding="ascii")) == content
+    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    write_json(tmp_path / "record.json", {"old": 1})
+    with pytest.raises(ValueError):
+        write_json(tmp_path / "record.json", {"new": float("nan")})
+    assert json.loads((tmp_path / "record.json").read_text()) == {"old": 1}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_two_sessions_cannot_share_a_run_directory(tmp_path: Path) -> None:
+    first, second = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "run")
+    first.claim()
+    with pytest.raises(CoderEvalError, match="in use by another session"):
+        second.claim()
+    first.release()
+    second.claim()
+    second.release()
+
+
+def test_a_trial_run_again_gets_a_folder_of_its_own(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    names = [directory.new_trial("task", label).name for label in ("", "", "row-1", "row-1")]
+    assert names == ["trial", "trial.again2", "row-1", "row-1.again2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not a readable trial record"),
+        ("[]", "not a trial record"),
+        ('{"format": "codereval-trial", "version": 99}', "record version 99, expected 1"),
+    ],
+)
+def test_a_foreign_record_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "record.json").write_text(text)
+    with pytest.raises(CoderEvalError, match=message):
+        read_record(tmp_path / "record.json")
