@@ -27,7 +27,7 @@ from .sandbox.host_path import host_path
 from .sandbox.material import GradingMaterial
 from .sandbox.protocol import Phase, ProcessResult
 from .sandbox.snapshot import Manifest, snapshot
-from .sandbox.staging import stage_workspace
+from .sandbox.staging import prepare_mock_dirs, stage_workspace
 from .store import record as records
 from .store.run_directory import RunDirectory, write_json
 from .task.prompt_file import prompt_from_file
@@ -102,17 +102,19 @@ class Trial:
             )
             self._sandbox = self._make_sandbox()
             self._stack.callback(self._sandbox.close)
-            self._material = GradingMaterial(self.task, self.spec.path, self._sandbox.root)
+            self._material = GradingMaterial(self.task, self.spec.path, self._sandbox.root, self.spec.dataset_paths)
             stage_workspace(
                 self._sandbox,
                 self.task,
                 self.spec.path.parent,
-                generated_names=[name for tool in self._tools for name in generated_names(tool.tool)],
-                answer_keys=[self.settings.run_directory.path],
+                generated_names=self._generated_names,
+                answer_keys=[self.settings.run_directory.path, *self._material.dataset_files],
             )
             self._install_recorder()
             for hook in self.task.pre_run:
                 self._pre_run(hook)
+            if self.task.pre_run:
+                prepare_mock_dirs(self._sandbox, self.task.sandbox, generated_names=self._generated_names)
             self._material.hide()
             self._prove_shims()
             self._mark("staged")
@@ -147,6 +149,10 @@ class Trial:
     @property
     def _tools(self) -> tuple[RecordedTool, ...]:
         return tuple(self.task.sandbox.record_cli or ())
+
+    @property
+    def _generated_names(self) -> list[str]:
+        return [name for tool in self._tools for name in generated_names(tool.tool)]
 
     def _pre_run(self, hook: Any) -> None:
         result = self._shell(hook.command, Phase.PREPARE, hook.timeout, self.material.task_environment())
@@ -192,16 +198,26 @@ class Trial:
             return
         self._sealed = True
         with self._guarded():
-            self._sandbox.reap()
+            survived = self._reaped(self._sandbox)
             if self._recorder is not None:
                 self._log = self._recorder.drain()
             if self.folder is not None:
                 self._manifest = snapshot(self._sandbox.workspace, self.folder / "workspace")
             self._mark("sealed")
+            if survived is not None:
+                raise survived
             if self._log.faults:
                 raise TrialError(cause_of(self._log.faults), "; ".join(self._log.faults))
             if self._end is not None and self._end.cause is not None:
                 raise TrialError(self._end.cause, self._end.message)
+
+    def _reaped(self, sandbox: tempdir.TempdirSandbox) -> TrialError | None:
+        """Kill everything; an attack on the supervisor is returned, for the rest of the evidence is wanted too."""
+        try:
+            sandbox.reap()
+        except TrialError as error:
+            return error
+        return None
 
     # -- grade
 
@@ -325,6 +341,11 @@ class Trial:
             return self.results
         reason = f"the trial ended in error: {self.message}" if self.fault else self.message
         return not_evaluated(self.task.success_criteria, reason)
+
+    @property
+    def leftovers(self) -> tuple[str, ...]:
+        """What could not be removed from the disk after the trial."""
+        return self._sandbox.leftovers if self._sandbox else ()
 
     @property
     def withheld(self) -> list[str]:

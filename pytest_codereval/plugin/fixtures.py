@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..text import wire
-from .collection import TRIAL_FIXTURE
+from .collection import TRIAL_FIXTURE, CoderEvalWarning
 from .options import settings
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ def _finish(request: pytest.FixtureRequest, trial: Trial) -> None:
     __tracebackhide__ = True
     try:
         trial.finish()
+        for leftover in trial.leftovers:
+            warnings.warn(CoderEvalWarning(f"{trial.spec.trial_id}: not removed: {leftover}"), stacklevel=1)
     finally:
         if trial.folder is not None:
             request.node.ihook.pytest_codereval_trial_finished(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,6 +113,13 @@ class SessionGuard:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for message in self._messages:
             terminalreporter.write_line(f"codereval: {message}", red=True)
+
+
+def pytest_unconfigure() -> None:
+    """Kill and remove what sandboxes may have left, where any were made in this process."""
+    tempdir = sys.modules.get("pytest_codereval.sandbox.tempdir")
+    if tempdir is not None:
+        tempdir.shut_down()
 
 
 def pytest_configure(config: pytest.Config) -> None:

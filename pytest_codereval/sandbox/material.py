@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,14 +27,16 @@ _TASK_DIR = re.compile(r"\$(?:TASK_DIR\b|\{TASK_DIR[}:#%/-])|TASK_DIR['\"]")
 class GradingMaterial:
     """The grading material of one trial. `digests` holds the SHA-256 of each part by name."""
 
-    def __init__(self, task: Task, task_file: Path, root: Path) -> None:
-        """Hash everything. `root` is the trial's own directory, outside the workspace.
+    def __init__(self, task: Task, task_file: Path, root: Path, dataset_paths: Sequence[str] = ()) -> None:
+        """Hash everything. `root` is the trial's own directory, outside the workspace; `dataset_paths` are the files of
+        the dataset as the task names them.
 
         Raises TrialError(CONFIGURATION) when the reference is not there.
         """
         self._task = task
         self._task_dir = task_file.parent.absolute()
         self._root = root
+        self.dataset_files = [host_path(path, self._task_dir, "dataset.paths") for path in dataset_paths]
         self._reference = _reference_source(task, self._task_dir)
         self._staged_reference = root / "reference"
         self._check_compared_files()
@@ -57,9 +59,8 @@ class GradingMaterial:
             yield "reference", digest(self._reference)
         if self._uses_task_folder():
             yield "task folder", digest(self._task_dir)
-        dataset = self._task.dataset
-        for path in (dataset.paths or ()) if dataset is not None else ():
-            yield path, digest(host_path(path, self._task_dir, "dataset.paths"))
+        for path in self.dataset_files:
+            yield f"dataset {path.name}", digest(path)
 
     def _uses_task_folder(self) -> bool:
         commands = [getattr(criterion, "command", None) for criterion in self._task.success_criteria]

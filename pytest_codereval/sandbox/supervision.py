@@ -46,6 +46,10 @@ class Supervisor:
         self.owner = os.getpid()
         self.alive = True
 
+    def works(self) -> bool:
+        """Whether it can be asked; it says nothing of its own accord, so what can be read is the end of the stream."""
+        return self.alive and self.owner == os.getpid() and not _readable(self._channel, 0)
+
     def open_keeper(self) -> Keeper:
         """A keeper that keeps nothing yet. Raises TrialError(SANDBOX) when the supervisor cannot be reached."""
         while self._idle:
@@ -272,7 +276,9 @@ _current: Supervisor | None = None
 def supervisor() -> Supervisor:
     """The supervisor of this process, started when there is none that works."""
     global _current
-    if _current is None or not _current.alive or _current.owner != os.getpid():
+    if _current is not None and not _current.works():
+        shut_down()
+    if _current is None:
         _current = Supervisor()
     return _current
 

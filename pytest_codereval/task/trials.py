@@ -16,7 +16,8 @@ from .substitution import row_tasks
 class TrialSpec:
     """One trial to run. `task` has the row's values in it and no dataset; `repeat` counts from 1 to `repeats`.
 
-    `label` tells the trials of a task apart: "" | "row-1" | "r2" | "row-1-r2".
+    `label` tells the trials of a task apart: "" | "row-1" | "r2" | "row-1-r2". `dataset_paths` are the files of the
+    dataset as the task names them: they are answer keys.
     """
 
     task: Task
@@ -28,6 +29,7 @@ class TrialSpec:
     repeat: int = 1
     repeats: int = 1
     label: str = ""
+    dataset_paths: tuple[str, ...] = ()
 
     @property
     def trial_id(self) -> str:
@@ -49,11 +51,14 @@ def expand(loaded: LoadedTask, repeats: int = 1) -> tuple[TrialSpec, ...]:
     else:
         rows = [(row.id, row.values, task) for row, task in row_tasks(loaded)]
     many = len(rows) > 1
+    paths = (loaded.task.dataset.paths or ()) if loaded.task.dataset is not None else ()
     specs = []
     for row_id, row, task in rows:
         for repeat in range(1, repeats + 1):
             parts = [row_id] if many and row_id is not None else []
             parts += [f"r{repeat}"] if repeats > 1 else []
             label = "-".join(parts)
-            specs.append(TrialSpec(task, loaded.path, loaded.line, loaded.text, row_id, row, repeat, repeats, label))
+            specs.append(
+                TrialSpec(task, loaded.path, loaded.line, loaded.text, row_id, row, repeat, repeats, label, paths)
+            )
     return tuple(specs)

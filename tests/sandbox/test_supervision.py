@@ -213,6 +213,18 @@ def test_killing_the_supervisor_and_ending_at_once_is_seen_at_the_seal(sandbox: 
     sandbox.reap()
 
 
+def test_a_supervisor_that_dies_between_two_trials_is_replaced(make_sandbox: MakeSandbox) -> None:
+    first = make_sandbox()
+    sh(first, "true")
+    first.close()
+    gone = supervision.supervisor()
+    os.kill(gone.pid, signal.SIGKILL)
+    wait_until(lambda: not gone.works())
+    following = make_sandbox()
+    assert sh(following, "echo fine") == "fine\n"
+    following.reap()
+
+
 def test_stopping_the_keeper_is_tampering_too(make_sandbox: MakeSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "PATIENCE", 0.5)
     sandbox, tag = make_sandbox(), new_tag()
