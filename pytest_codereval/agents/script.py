@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 BASH_TIMEOUT = 120.0
 """Seconds that a bash step may take when it names no timeout of its own."""
 
-WRITE = 'case $1 in */*) mkdir -p -- "${{1%/*}}" || exit;; esac; printf %s "$2" {operator} "$1"'
-"""Writes a part of a file in the sandbox, as the agent's own user; an argument may not be longer than 128 KiB."""
-
-WRITE_PART = 30_000
-"""Characters written at a time, at most 4 bytes each."""
-
 
 class TheAgent:
     """Runs `agent.steps` in order. Each step but `sleep` and `crash` is one turn."""
@@ -63,8 +57,8 @@ class _Script:
         if step.bash is not None:
             return self._bash(step.bash, step.timeout)
         if step.write is not None:
-            return self._write(step.write.path, step.write.content)
-        if step.tool is not None:
+            self._write(step.write.path, step.write.content)
+        elif step.tool is not None:
             tool = step.tool
             self._tell(tool.name, tool.parameters, tool.status, tool.output, clock.now())
         else:
@@ -84,17 +78,15 @@ class _Script:
         self._tell("Bash", {"command": command}, status, output, started, result.exit_status)
         return None
 
-    def _write(self, path: str, content: str) -> AgentEnd | None:
+    def _write(self, path: str, content: str) -> None:
         started = clock.now()
-        parts = [content[start : start + WRITE_PART] for start in range(0, len(content), WRITE_PART)] or [""]
-        for operator, part in zip(itertools.chain([">"], itertools.repeat(">>")), parts, strict=False):
-            argv = ["/bin/sh", "-c", WRITE.format(operator=operator), "write", path, part]
-            result = self._sandbox.run(argv, phase=Phase.AGENT, timeout=max(self._left(), 0.001))
-            if result.exit_status != 0:
-                break
-        status: ToolStatus = "success" if result.exit_status == 0 else "error"
-        self._tell("Write", {"file_path": path, "content": content}, status, result.stderr_text, started)
-        return self._timeout() if result.timed_out else None
+        parameters: dict[str, object] = {"file_path": path, "content": content}
+        try:
+            self._sandbox.write_file(path, content.encode())
+        except (OSError, ValueError) as error:
+            self._tell("Write", parameters, "error", str(error), started)
+        else:
+            self._tell("Write", parameters, "success", "", started)
 
     def _tell(
         self,

@@ -25,12 +25,14 @@ SHELL_BUILTINS = frozenset(
 )
 """What sh and bash run by themselves; a function or alias of another name hides a shim and is a fault."""
 
-_proven: set[LoginShell] = set()
+_SYSTEM_PROFILES = ("/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/bashrc")
+
+_proven: dict[LoginShell, frozenset[str]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
 class LoginShell:
-    """All of a trial's own that decides what a login shell finds, with the trial's folder taken out.
+    """All that decides what a login shell of a trial finds, with the trial's folder taken out.
 
     Trials for which this is equal behave alike, so that a process proves each kind once.
     """
@@ -38,16 +40,17 @@ class LoginShell:
     tools: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
     profiles: tuple[str | None, ...]
+    system: tuple[tuple[str, int, int], ...]
 
     @property
-    def proven(self) -> bool:
-        """Whether such a login shell was seen to reach the shims. One without a profile in reach is never proven."""
-        return self in _proven
+    def builtins(self) -> frozenset[str] | None:
+        """The tools that such shells have built in, None when none was seen to reach the shims yet."""
+        return _proven.get(self)
 
-    def remember(self) -> None:
-        """Note that such a login shell reaches the shims."""
+    def remember(self, builtins: frozenset[str]) -> None:
+        """Note that such a shell reaches the shims. One without a profile in reach is never taken as proven."""
         if any(profile is not None for profile in self.profiles):
-            _proven.add(self)
+            _proven[self] = builtins
 
 
 def login_shell(tools: Sequence[str], environment: Mapping[str, str], folder: Path) -> LoginShell:
@@ -56,7 +59,20 @@ def login_shell(tools: Sequence[str], environment: Mapping[str, str], folder: Pa
     own = str(folder)
     variables = ((name, value.replace(own, "")) for name, value in sorted(environment.items()))
     profiles = (_text(home / name) if home.is_relative_to(folder) else None for name in _PROFILES)
-    return LoginShell(tuple(tools), tuple(variables), tuple(text and text.replace(own, "") for text in profiles))
+    texts = tuple(text and text.replace(own, "") for text in profiles)
+    return LoginShell(tuple(tools), tuple(variables), texts, _system_profiles())
+
+
+def _system_profiles() -> tuple[tuple[str, int, int], ...]:
+    """What tells whether somebody changed the system's profiles."""
+    found = []
+    for name in _SYSTEM_PROFILES:
+        try:
+            status = Path(name).stat()
+        except OSError:
+            continue
+        found.append((name, status.st_ino, status.st_ctime_ns))
+    return tuple(found)
 
 
 def _text(path: Path) -> str | None:
@@ -66,15 +82,14 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def probe_script(tools: Sequence[str], shim: Path, *, login: bool = True) -> str:
+def probe_script(tools: Sequence[str], shim: Path) -> str:
     """Return POSIX sh text that calls `shim` once and prints what each tool resolves to, here and in a login bash.
 
-    What a profile prints by itself is told apart by marks. Where there is no bash, or no `login` is asked for, that
-    part is left empty.
+    What a profile prints by itself is told apart by marks. Where there is no bash that part is left empty.
     """
     names = " ".join(tools)
     ask = f"printf '\\0{_MARK}\\0'; for t in {names}; do printf '%s\\0' \"$t\"; command -v \"$t\"; printf '\\0'; done"
-    in_login = f'for b in {_BASH}; do if [ -x "$b" ]; then exec "$b" -lc {quote(ask)}; fi; done\n' if login else ""
+    in_login = f'for b in {_BASH}; do if [ -x "$b" ]; then exec "$b" -lc {quote(ask)}; fi; done\n'
     return (
         f"{quote(str(shim))} {' '.join(PROBE_ARGV)} </dev/null >/dev/null 2>&1\n"
         f"{ask}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -84,13 +85,13 @@ class Recorder:
         except OSError as error:
             raise TrialError(Cause.SANDBOX, f"the recorder could not be set up: {error}") from error
 
-    def probe_script(self, *, login: bool = True) -> str:
+    def probe_script(self) -> str:
         """POSIX sh text that prints what each tool resolves to, in `sh` and in a login bash; see `check_probe`.
 
         It also calls one shim once, by its path.
         """
         names = sorted(self._tools)
-        return probe_script(names, self._bin_dir / names[0], login=login)
+        return probe_script(names, self._bin_dir / names[0])
 
     def check_probe(self, output: bytes, search_path: str) -> Found:
         """Understand the probe's output; `search_path` is the PATH it ran with."""
@@ -99,20 +100,30 @@ class Recorder:
     def prove_reachable(self, sandbox: Sandbox) -> None:
         """See in the agent's own environment that each tool's name leads to its shim, then forget earlier calls.
 
+        Shells are asked once for each kind of environment; for later trials of that kind a look along PATH is enough.
         Raises TrialError(SHIM_UNREACHABLE).
         """
         environment = sandbox.environment(Phase.AGENT)
         shell = login_shell(sorted(self._tools), environment, self._bin_dir.parent)
-        script = self.probe_script(login=not shell.proven)
-        result = sandbox.run(["/bin/sh", "-c", script], phase=Phase.AGENT, timeout=PROBE_TIMEOUT)
-        found = self.check_probe(result.stdout, environment["PATH"])
-        problems, self._builtins = found.problems, found.builtins
-        calls = self._spool.discard()
-        if not problems and not any(call.argv == PROBE_ARGV for call in calls):
+        known = shell.builtins
+        if known is None or not self._first_on(environment["PATH"]):
+            known = self._ask_shells(sandbox, environment["PATH"])
+            shell.remember(known)
+        self._builtins = known
+        self._spool.discard()
+
+    def _first_on(self, search_path: str) -> bool:
+        return all(shutil.which(name, path=search_path) == str(self._bin_dir / name) for name in self._tools)
+
+    def _ask_shells(self, sandbox: Sandbox, search_path: str) -> frozenset[str]:
+        result = sandbox.run(["/bin/sh", "-c", self.probe_script()], phase=Phase.AGENT, timeout=PROBE_TIMEOUT)
+        found = self.check_probe(result.stdout, search_path)
+        problems = found.problems
+        if not problems and not any(call.argv == PROBE_ARGV for call in self._spool.discard()):
             problems = (f"a shim in {self._bin_dir} could not be run, or its call was not recorded",)
         if problems:
             raise TrialError(Cause.SHIM_UNREACHABLE, "; ".join(problems))
-        shell.remember()
+        return found.builtins
 
     def discard_calls_so_far(self) -> None:
         """Never count the calls made until now: they are not the agent's. Their processes must have ended."""

@@ -21,8 +21,9 @@ class _How(ctypes.Structure):
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def open_at(folder: int, path: str, flags: int, resolve: int) -> int:
-    """Open `path` below the directory descriptor `folder`. `resolve` adds up what is refused on the way.
+def open_at(folder: int, path: str, flags: int, resolve: int, mode: int = 0) -> int:
+    """Open `path` below the directory descriptor `folder`. `resolve` adds up what is refused on the way; `mode` is that
+    of a new file.
 
     Raises OSError: EXDEV for a link or mount that leads out, ELOOP for a refused link, ENOSYS where there is no such
     call, EPERM where it is filtered; ValueError for a NUL byte.
@@ -32,7 +33,7 @@ def open_at(folder: int, path: str, flags: int, resolve: int) -> int:
         raise ValueError("embedded null byte")
     if not hasattr(os, "O_PATH"):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), path)
-    how = _How(flags | os.O_CLOEXEC, 0, resolve)
+    how = _How(flags | os.O_CLOEXEC, mode, resolve)
     for _ in range(32):
         descriptor: int = _libc.syscall(
             _OPENAT2, ctypes.c_int(folder), name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))

@@ -71,6 +71,12 @@ class Sandbox(Protocol):
         output stream open delays nothing. Raises TrialError when the sandbox itself failed.
         """
 
+    def write_file(self, path: str, content: bytes) -> None:
+        """Write a file of the workspace as the agent would, making its folders; never through a link that leaves it.
+
+        Raises OSError when that is not possible.
+        """
+
     def reap(self) -> None:
         """Kill every process that was started here, however it daemonised, and prove that none lives.
 

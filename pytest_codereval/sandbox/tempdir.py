@@ -17,6 +17,7 @@ from .removal import remove_tree
 from .supervision import Keeper, KeeperLost
 from .withholding import Withheld
 from .workspace import Workspace
+from .writing import write_beneath
 
 if TYPE_CHECKING:
     from ..task.models import SandboxConfig
@@ -142,6 +143,10 @@ class TempdirSandbox:
             raise self._loss() from None
         except SurvivorsError as error:
             raise _survivors(str(error)) from None
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """See `protocol.Sandbox.write_file`."""
+        write_beneath(self.workspace, path, content)
 
     def _workspace_is_there(self) -> bool:
         return self.workspace.is_dir() and os.path.realpath(self.workspace) == str(self.workspace)

@@ -472,7 +472,6 @@ class Box:
         output_limit: int = DEFAULT_OUTPUT_LIMIT,
     ) -> ProcessResult:
         self.phases.append(phase)
-        self.asked_login_shell = "-lc" in argv[-1]
         done = subprocess.run(
             argv, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
         )
@@ -501,7 +500,9 @@ def test_a_login_shell_that_changed_is_proven_again(shadow: Shadow, tmp_path: Pa
     for tools in (first, second):
         sandbox = box(tools, tools.bin.parent)
         tools.recorder.prove_reachable(sandbox)
-    assert not sandbox.asked_login_shell
+    assert sandbox.phases == [], "the second trial of a kind asks no shell again"
+    with pytest.raises(TrialError, match="does not lead to its shim"):
+        first.recorder.prove_reachable(box(second, first.bin.parent))
     with pytest.raises(TrialError, match="bash -l"):
         third.recorder.prove_reachable(box(third, third.bin.parent, profile="PATH=/usr/bin:/bin\n"))
 

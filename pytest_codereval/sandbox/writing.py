@@ -1,0 +1,66 @@
+"""Writing into a tree in which an agent is at work: no link, however it is swapped, leads the harness out of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from pathlib import Path
+
+from .opening import BENEATH, NO_MAGIC_LINKS, NO_MOUNTS, open_at
+
+_NO_WAY_OUT = BENEATH | NO_MAGIC_LINKS | NO_MOUNTS
+
+
+def write_beneath(root: Path, path: str, content: bytes) -> None:
+    """Write a regular file at `path` below `root`, making the folders above it and replacing its content.
+
+    Raises OSError for a path that leaves `root`, for what is no regular file, and where it cannot be written.
+    """
+    if path.startswith("/") or ".." in path.split("/"):
+        raise OSError(errno.EXDEV, "the path leaves the workspace", path)
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _make_folders(folder, posixpath.dirname(posixpath.normpath(path)))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY
+        with open(_open(folder, posixpath.normpath(path), flags, 0o644), "wb") as file:
+            file.write(content)
+    finally:
+        os.close(folder)
+
+
+def _make_folders(root: int, path: str) -> None:
+    if not path:
+        return
+    try:
+        os.close(_open(root, path, os.O_RDONLY | os.O_DIRECTORY))
+    except FileNotFoundError:
+        _make_folders(root, posixpath.dirname(path))
+        parent = _open(root, posixpath.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.mkdir(posixpath.basename(path), dir_fd=parent)
+        finally:
+            os.close(parent)
+
+
+def _open(root: int, path: str, flags: int, mode: int = 0) -> int:
+    try:
+        return open_at(root, path, flags, _NO_WAY_OUT, mode)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
+    return _open_without_links(root, path, flags, mode)
+
+
+def _open_without_links(root: int, path: str, flags: int, mode: int) -> int:
+    """For systems without openat2: one part after the other, no link at all."""
+    folder = os.dup(root)
+    *above, name = path.split("/")
+    try:
+        for part in above:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+    finally:
+        os.close(folder)

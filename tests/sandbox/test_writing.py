@@ -1,0 +1,77 @@
+"""Writing beside an agent that is at work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_codereval.sandbox import writing
+from pytest_codereval.sandbox.writing import write_beneath
+
+
+@pytest.fixture(params=["openat2", "without openat2"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With the kernel's help and without."""
+    if request.param == "without openat2":
+
+        def refuse(*args: object) -> int:
+            raise OSError(38, "not here")
+
+        monkeypatch.setattr(writing, "open_at", refuse)
+    return str(request.param)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace."""
+    (tmp_path / "w").mkdir()
+    return tmp_path / "w"
+
+
+def test_folders_are_made_and_content_is_replaced(root: Path, way: str) -> None:
+    write_beneath(root, "a/b/c.txt", b"first, longer")
+    write_beneath(root, "./a//b/c.txt", b"second")
+    assert (root / "a/b/c.txt").read_bytes() == b"second"
+    assert (root / "a/b/c.txt").stat().st_mode & 0o777 == 0o644 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", "."])
+def test_a_path_that_leaves_is_refused(root: Path, way: str, path: str) -> None:
+    with pytest.raises(OSError):
+        write_beneath(root, path, b"x")
+    assert list(root.parent.iterdir()) == [root]
+
+
+def test_links_that_leave_are_refused(root: Path, way: str) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (root / "folder").symlink_to(outside)
+    (root / "file").symlink_to(outside / "file")
+    for path in ("folder/x", "file", "folder/deep/x"):
+        with pytest.raises(OSError):
+            write_beneath(root, path, b"x")
+    assert list(outside.iterdir()) == []
+
+
+def test_what_is_no_regular_file_is_refused_without_waiting(root: Path, way: str) -> None:
+    os.mkfifo(root / "fifo")
+    (root / "folder").mkdir()
+    for path in ("fifo", "folder", "fifo/x"):
+        with pytest.raises(OSError):
+            write_beneath(root, path, b"x")
+
+
+def test_a_workspace_that_was_replaced_by_a_link_is_refused(root: Path, way: str) -> None:
+    root.rmdir()
+    (root.parent / "elsewhere").mkdir()
+    root.symlink_to(root.parent / "elsewhere")
+    with pytest.raises(OSError):
+        write_beneath(root, "x", b"x")
