@@ -6,7 +6,8 @@ trials only.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import functools
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
@@ -37,12 +38,21 @@ class Expander:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._waiting: dict[tuple[str, object], pytest.TestReport] = {}
+        self._order = TestcaseOrder(config)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._order.expect([item.nodeid for item in session.items])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: object, ids: Sequence[str]) -> None:
+        self._order.expect(ids)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         yield
         if isinstance(report, CriterionReport):
             return
+        self._order.note_new(report.nodeid)
         key = (report.nodeid, getattr(report, "worker_id", None))
         if hasattr(report, SUMMARIES):
             self._waiting[key] = report
@@ -51,6 +61,7 @@ class Expander:
             for summary in getattr(parent, SUMMARIES):
                 for criterion in summary["criteria"] if summary["is_task"] else ():
                     self._emit(parent, criterion)
+            self._order.note_new(report.nodeid)
 
     def _emit(self, parent: pytest.TestReport, criterion: dict[str, Any]) -> None:
         manager = self._config.pluginmanager
@@ -58,6 +69,46 @@ class Expander:
         log = manager.subset_hook_caller("pytest_runtest_logreport", leave_out)
         for report in _reports(parent, criterion):
             log(report=report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        self._order.restore()
+
+
+class TestcaseOrder:
+    """Puts the testcases of the XML file in the order of collection, so that any number of workers gives one file.
+
+    The list of testcases is no public API of pytest's; without it they stay in the order in which the trials ended.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._expected: dict[str, int] = {}
+        self._position: dict[int, int] = {}
+        self._known = 0
+
+    @functools.cached_property
+    def _testcases(self) -> list[object]:
+        for plugin in self._config.pluginmanager.get_plugins():
+            found = getattr(plugin, "node_reporters_ordered", None)
+            if isinstance(found, list):
+                return found
+        return []
+
+    def expect(self, ids: Sequence[str]) -> None:
+        """Remember the order of collected items."""
+        for nodeid in ids:
+            self._expected.setdefault(nodeid, len(self._expected))
+
+    def note_new(self, nodeid: str) -> None:
+        """The testcases made since the last call belong to this item."""
+        for testcase in self._testcases[self._known :]:
+            self._position[id(testcase)] = self._expected.get(nodeid, -1)
+        self._known = len(self._testcases)
+
+    def restore(self) -> None:
+        """Sort what was noted; what belongs to no item, such as an error of collection, comes first."""
+        self._testcases.sort(key=lambda testcase: self._position.get(id(testcase), -1))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -85,8 +85,7 @@ def test_junit_is_the_same_with_and_without_workers(repo: Repo) -> None:
         repo.run(workers)
         text = (repo.path / "junit.xml").read_text(encoding="utf-8")
         text = re.sub(r' (time|timestamp|hostname)="[^"]*"', "", text)
-        cases = re.findall(r"<testcase .*?(?:/>|</testcase>)", text, re.DOTALL)
-        texts.append((text.partition("<testcase")[0], sorted(cases)))
+        texts.append(text)
     assert texts[0] == texts[1] == texts[2]
 
 
