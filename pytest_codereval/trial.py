@@ -20,7 +20,7 @@ from .judging.outcomes import Status
 from .recorder.invocation import InvocationLog
 from .recorder.names import generated_names
 from .recorder.recorder import Recorder
-from .recorder.spool import cause_of
+from .recorder.spool import cause_of, describe
 from .sandbox import tempdir
 from .sandbox.environment import EnvironmentPlan
 from .sandbox.host_path import host_path
@@ -102,7 +102,13 @@ class Trial:
             )
             self._sandbox = self._make_sandbox()
             self._stack.callback(self._sandbox.close)
-            self._material = GradingMaterial(self.task, self.spec.path, self._sandbox.root, self.spec.dataset_paths)
+            self._material = GradingMaterial(
+                self.task,
+                self.spec.path,
+                self._sandbox.root,
+                self.spec.dataset_paths,
+                keep_out=[self.settings.run_directory.path],
+            )
             stage_workspace(
                 self._sandbox,
                 self.task,
@@ -116,6 +122,7 @@ class Trial:
             if self.task.pre_run:
                 prepare_mock_dirs(self._sandbox, self.task.sandbox, generated_names=self._generated_names)
             self._material.hide()
+            self._sandbox.end_preparation()
             self._prove_shims()
             self._mark("staged")
 
@@ -207,7 +214,7 @@ class Trial:
             if survived is not None:
                 raise survived
             if self._log.faults:
-                raise TrialError(cause_of(self._log.faults), "; ".join(self._log.faults))
+                raise TrialError(cause_of(self._log.faults), describe(self._log.faults))
             if self._end is not None and self._end.cause is not None:
                 raise TrialError(self._end.cause, self._end.message)
 
@@ -224,10 +231,11 @@ class Trial:
     def grade(self) -> Decision:
         """Judge every criterion on the sealed evidence and apply the gate."""
         with self._guarded():
+            self.sandbox.begin_grading()
             environment = self.material.reveal()
             shell = functools.partial(self._grading_shell, environment)
             evidence = dataclasses.replace(self.evidence, shell=shell, reference=self.material.reference_workspace())
-            self.results = judge(self.task.success_criteria, evidence)
+            self.results = judge(self.task.success_criteria, evidence, self.material.verify)
             self.decision = decide(self.results)
             self._mark("graded")
             return self.decision
@@ -267,9 +275,11 @@ class Trial:
         try:
             with contextlib.suppress(CoderEvalError):
                 self.seal()
-            self._run_post_hooks()
             self._mark("finished")
             self._write_record()
+            if self.task.post_run:
+                self._run_post_hooks()
+                self._write_record()
             active.unlink(missing_ok=True)
         finally:
             self._stack.close()
@@ -277,6 +287,9 @@ class Trial:
     def _run_post_hooks(self) -> None:
         if self._sandbox is None or self._material is None:
             return
+        with contextlib.suppress(TrialError):
+            self._sandbox.end_preparation()
+            self._sandbox.begin_grading()
         for hook in self.task.post_run:
             try:
                 result = self._shell(hook.command, Phase.GRADE, hook.timeout, self._material.task_environment())
@@ -351,6 +364,11 @@ class Trial:
     def withheld(self) -> list[str]:
         """Names of variables that were let through to hooks and criteria but kept from the agent."""
         return sorted(self._sandbox.withheld_names) if self._sandbox else []
+
+    def note_failure(self, message: str) -> None:
+        """Something around the trial failed before it could be judged: it is an error, not an open question."""
+        if self.fault is None and self.decision is None:
+            self.fault = TrialError(Cause.UNEXPECTED, message)
 
     def summary(self) -> dict[str, object]:
         """What reports say of the trial, as plain data."""

@@ -25,7 +25,7 @@ def choose(task: Task, *, override: str | None, default: str | None) -> str:
     if name is None:
         raise TrialError(
             Cause.NO_AGENT,
-            "no agent chosen: give --codereval-agent, agent.type in the task or codereval_agent in the ini file",
+            "give --codereval-agent, agent.type in the task or codereval_agent in the ini file",
         )
     if name not in AVAILABLE:
         raise TrialError(Cause.AGENT_UNAVAILABLE, f"agent {name!r} is not available; available: {', '.join(AVAILABLE)}")

@@ -24,7 +24,7 @@ def check(criterion: ClassificationMatch, evidence: Evidence) -> Judgement:
     expected = _canonical(criterion.expected_label, criterion) or criterion.expected_label
     return Judgement(
         float(observed == expected),
-        f"{criterion.path}: {what}; expected {expected!r}",
+        f"{what}; expected {expected!r}",
         label=observed,
         expected_label=expected,
     )
@@ -37,11 +37,11 @@ def _observed(criterion: ClassificationMatch, evidence: Evidence) -> tuple[str, 
     except Unreadable as error:
         return (OTHER_LABEL if evidence.workspace.exists(criterion.path) else NO_LABEL), str(error)
     if not text:
-        return NO_LABEL, "empty"
+        return NO_LABEL, f"{criterion.path}: empty"
     label = _canonical(text, criterion)
     if label is None:
-        return OTHER_LABEL, f"{shorten(text, SHOWN_LENGTH)!r} is none of the allowed labels"
-    return label, f"label {label!r}"
+        return OTHER_LABEL, f"{criterion.path}: {shorten(text, SHOWN_LENGTH)!r} is none of the allowed labels"
+    return label, f"{criterion.path}: label {label!r}"
 
 
 def _canonical(text: str, criterion: ClassificationMatch) -> str | None:

@@ -18,6 +18,9 @@ from .contract import Evidence, Judgement
 LOG_LIMIT = 64 * 1024 * 1024
 """Bytes of a hand-written mock's log; a larger one cannot be used."""
 
+MAX_LINES = 100_000
+"""Lines of such a log; one with more cannot be used."""
+
 SHOWN_CALLS = 3
 SHOWN_CHARACTERS = 120
 
@@ -43,6 +46,8 @@ def check(criterion: CliCalled, evidence: Evidence) -> Judgement:
         text = evidence.workspace.read_text(criterion.log, LOG_LIMIT)
     except Unreadable as error:
         return Judgement(0.0, f"the log of calls cannot be used: {error}", _hint(criterion, evidence))
+    if text.count("\n") > MAX_LINES:
+        return Judgement(0.0, f"the log of calls cannot be used: {criterion.log} has more than {MAX_LINES} lines")
     parsed = parse_log(text)
     told = _sentinel(criterion.log, evidence.workspace)
     errors = [error for error in parsed.errors if criterion.tool in (None, error.tool)]
@@ -53,7 +58,8 @@ def check(criterion: CliCalled, evidence: Evidence) -> Judgement:
         return Judgement(0.0, f"the mock that wrote {criterion.log} reports an error: {_short(what)}")
     if parsed.unusable:
         lines = "1 line" if parsed.unusable == 1 else f"{parsed.unusable} lines"
-        return Judgement(0.0, f"the log of calls cannot be used: {lines} of {criterion.log} hold no call")
+        verb = "holds" if parsed.unusable == 1 else "hold"
+        return Judgement(0.0, f"the log of calls cannot be used: {lines} of {criterion.log} {verb} no call")
     return _judge(criterion, parsed.invocations)
 
 
@@ -106,16 +112,17 @@ def _judge(criterion: CliCalled, calls: tuple[Invocation, ...]) -> Judgement:
         return Judgement(0.0, found, _listed(matching))
     if count < criterion.min_count:
         others.sort(key=lambda item: item.comparison.closeness, reverse=True)
-        nearest = (
-            f"nearest of {len(calls)} recorded:\n{_listed(others)}"
-            if others
-            else ("no other call was recorded" if matching else "no call was recorded")
-        )
-        return Judgement(0.0, found, nearest)
+        if not others:
+            return Judgement(0.0, f"{found}; no {'other ' if matching else ''}call was recorded")
+        return Judgement(0.0, found, f"nearest of {_calls(len(calls))} recorded:\n{_listed(others)}")
     if not count:
         unproven = "guard unproven: a pattern with a typo would match nothing either"
-        return Judgement(1.0, f"{found} ({unproven})", f"{len(calls)} calls were recorded")
+        return Judgement(1.0, f"{found}, of {_calls(len(calls))} recorded ({unproven})")
     return Judgement(1.0, found)
+
+
+def _calls(number: int) -> str:
+    return "1 call" if number == 1 else f"{number} calls"
 
 
 def _compare(criterion: CliCalled, pattern: ArgvPattern, call: Invocation) -> Comparison:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..sandbox.workspace import Unreadable
 from ..task.command_models import CommandExecuted
 from ..text import shorten
 from ..trajectory.model import ToolCall
 from .command_text import haystacks
 from .contract import Evidence, Judgement
 from .patterns import search
+from .reading import fail_when_unreadable
 
 SHOWN_CALLS = 10
 SHOWN_LENGTH = 200
 
 
+@fail_when_unreadable
 def check(criterion: CommandExecuted, evidence: Evidence) -> Judgement:
     """Score by the number of matching calls: within min and max 1, else 0; without a max the fraction of min.
 
@@ -75,5 +78,8 @@ def _details(matching: Sequence[ToolCall], calls: Sequence[ToolCall]) -> str:
 
 
 def _line(call: ToolCall) -> str:
-    text = shorten(haystacks(call)[0], SHOWN_LENGTH).replace("\n", "\\n")
+    try:
+        text = shorten(haystacks(call)[0], SHOWN_LENGTH).replace("\n", "\\n")
+    except Unreadable:
+        text = "(parameters that cannot be shown)"
     return f"  {call.name} [{call.status}] {text}"

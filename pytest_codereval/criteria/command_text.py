@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from ..sandbox.workspace import Unreadable
 from ..trajectory.model import ToolCall
 
 SHELL_TOOL = "Bash"
@@ -28,12 +29,15 @@ def haystacks(call: ToolCall) -> tuple[str, ...]:
     """Return the texts of `call` that a pattern may match, without repetition.
 
     For the shell tool with a text `command`: windows of the command, raw and normalised. For every other call: the
-    head of the JSON text of its parameters.
+    head of the JSON text of its parameters. Raises Unreadable when they have none.
     """
     command = call.parameters.get("command")
     if call.name == SHELL_TOOL and isinstance(command, str) and command:
         return command_haystacks(command)
-    return (json.dumps(dict(call.parameters), default=str)[:WINDOW],)
+    try:
+        return (json.dumps(dict(call.parameters), default=str)[:WINDOW],)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise Unreadable(f"the parameters of a call of {call.name} cannot be written as JSON: {error}") from None
 
 
 @functools.lru_cache(maxsize=8192)

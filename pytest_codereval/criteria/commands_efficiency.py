@@ -11,5 +11,7 @@ def check(criterion: CommandsEfficiency, evidence: Evidence) -> Judgement:
     if evidence.trajectory is None:
         return Judgement(0.0, "no agent ran, so nothing is known about its commands")
     actual = len(evidence.trajectory.tool_calls)
-    score = criterion.expected_commands / max(actual, criterion.expected_commands) if actual else 0.0
-    return Judgement(score, f"{actual} tool calls; expected at most {criterion.expected_commands}, and at least one")
+    most = criterion.expected_commands
+    score = most / max(actual, most) if actual else 0.0
+    calls = "1 tool call" if actual == 1 else f"{actual} tool calls"
+    return Judgement(score, f"{calls}, expected {'1' if most == 1 else f'1 to {most}'}")

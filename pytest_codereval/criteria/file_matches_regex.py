@@ -18,4 +18,5 @@ def check(criterion: FileMatchesRegex, evidence: Evidence) -> Judgement:
     if match is None:
         return Judgement(score, f"{name} does not match {criterion.pattern!r}")
     line = text.count("\n", 0, match.start()) + 1
-    return Judgement(score, f"{name} matches {criterion.pattern!r} in line {line}")
+    unwanted = "" if criterion.must_match else ", which it must not"
+    return Judgement(score, f"{name} matches {criterion.pattern!r} in line {line}{unwanted}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from ..errors import JudgingError
@@ -77,13 +78,20 @@ def _unmet(assertion: JsonAssertion, value: object) -> str:
     import jmespath
     import jmespath.exceptions
 
+    asked = f"{assertion.expression} {assertion.operator}"
+    if assertion.operator != "exists":
+        asked += f" {_shown(assertion.expected)}"
     try:
         actual = jmespath.search(assertion.expression, value)
         if holds(assertion.operator, actual, assertion.expected):
             return ""
-        found = "nothing (or null)" if actual is None else shorten(repr(actual), SHOWN_LENGTH)
-        return f"{assertion.expression} {assertion.operator} {assertion.expected!r}: found {found}"
+        return f"{asked}: found {'nothing (or null)' if actual is None else _shown(actual)}"
     except (jmespath.exceptions.JMESPathError, Incomparable) as error:
-        return f"{assertion.expression} {assertion.operator} {assertion.expected!r}: {error}"
-    except (RecursionError, TypeError, ValueError, AttributeError) as error:
-        return f"{assertion.expression}: {type(error).__name__}: {error}"
+        return f"{asked}: {error}"
+    except Exception as error:
+        # Whatever the agent's values raise inside JMESPath and the operators is the agent's fault.
+        return f"{asked}: it cannot be evaluated: {type(error).__name__}: {error}"
+
+
+def _shown(value: object) -> str:
+    return shorten(json.dumps(value, ensure_ascii=False), SHOWN_LENGTH)

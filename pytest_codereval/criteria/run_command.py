@@ -52,14 +52,18 @@ def _compare(expected: str, how: str, result: ProcessResult) -> tuple[float, str
         if expected.strip() in text.strip():
             return 1.0, "standard output contains the expected text"
         where = f"the first {len(result.stdout)} bytes of " if _is_cut(result) else ""
-        return 0.0, f"{where}standard output does not contain {expected.strip()!r}"
+        return 0.0, f"{where}standard output does not contain {_quoted(expected)}"
     if _is_cut(result):
         return 0.0, f"standard output was cut at {len(result.stdout)} bytes, so a match of all of it is unproven"
     matched = search(expected, text) is not None if how == "regex" else text.strip() == expected.strip()
     if matched:
         return 1.0, f"standard output is as expected ({how})"
-    note = _encoding_note(result)
-    return 0.0, f"standard output does not {'match' if how == 'regex' else 'equal'} {expected!r}{note}"
+    relation = "match" if how == "regex" else "equal"
+    return 0.0, f"standard output does not {relation} {_quoted(expected)}: got {_quoted(text)}{_encoding_note(result)}"
+
+
+def _quoted(text: str) -> str:
+    return repr(shorten(text.strip(), 100))
 
 
 def _encoding_note(result: ProcessResult) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import clock
 from ..criteria.contract import CriterionResult, Evidence, Judgement, Verdict
 from ..criteria.registry import checker
 from ..errors import CoderEvalError
-from ..recorder.log import place_log, remove_log
+from ..recorder.log import LOG_DIRECTORY, log_in_workspace
+from ..sandbox.protocol import ProcessResult
 from ..text import clean
-from .bounded import bounded
+from .bounded import bounded, paused
 
 CPU_SECONDS = 5.0
 """Computing time that one criterion may take in this process; programs that it runs have their own timeout."""
@@ -28,11 +30,10 @@ def criterion_names(criteria: Sequence[Any]) -> list[str]:
     It is the author's `name`, else made of type and description.
     """
     names: list[str] = []
-    used: Counter[str] = Counter()
     for criterion in criteria:
         name = criterion.name or f"{criterion.type}-{_slug(criterion.description)}".rstrip("-")
-        used[name] += 1
-        names.append(name if used[name] == 1 else f"{name}-{used[name]}")
+        numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+        names.append(next(free for free in numbered if free not in names))
     return names
 
 
@@ -40,13 +41,21 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:NAME_LENGTH].rstrip("-")
 
 
-def judge(criteria: Sequence[Any], evidence: Evidence) -> tuple[CriterionResult, ...]:
-    """Judge each criterion in the order of the task. Never raises because of a criterion."""
-    names = criterion_names(criteria)
-    return tuple(
-        _judge_one(index, name, criterion, evidence)
-        for index, (name, criterion) in enumerate(zip(names, criteria, strict=True))
-    )
+def judge(
+    criteria: Sequence[Any], evidence: Evidence, verify: Callable[[], None] = lambda: None
+) -> tuple[CriterionResult, ...]:
+    """Judge each criterion in the order of the task. Never raises because of a criterion.
+
+    `verify` sees before each criterion, and at the end, that the grading material is what it was; what it raises is
+    let through, for then no verdict can be trusted.
+    """
+    evidence = _off_the_clock(evidence)
+    results = []
+    for index, (name, criterion) in enumerate(zip(criterion_names(criteria), criteria, strict=True)):
+        verify()
+        results.append(_judge_one(index, name, criterion, evidence))
+    verify()
+    return tuple(results)
 
 
 def not_evaluated(criteria: Sequence[Any], reason: str) -> tuple[CriterionResult, ...]:
@@ -106,18 +115,20 @@ def _result(
     )
 
 
-@contextlib.contextmanager
-def _log_in_view(criterion: Any, evidence: Evidence) -> Iterator[None]:
+def _log_in_view(criterion: Any, evidence: Evidence) -> contextlib.AbstractContextManager[None]:
     """While a criterion that reads the recorder's log as a file is judged, the file is there; else never."""
     named = [getattr(criterion, field, None) for field in ("path", "agent_file", "command")]
     wanted = evidence.invocations.recorded_tools and any(
-        isinstance(text, str) and "cli_mocks" in text for text in named
+        isinstance(text, str) and LOG_DIRECTORY in text for text in named
     )
-    if not wanted:
-        yield
-        return
-    place_log(evidence.workspace.root, evidence.invocations)
-    try:
-        yield
-    finally:
-        remove_log(evidence.workspace.root)
+    return log_in_workspace(evidence.workspace.root, evidence.invocations) if wanted else contextlib.nullcontext()
+
+
+def _off_the_clock(evidence: Evidence) -> Evidence:
+    """The same evidence; what the harness computes while a command runs does not count as the criterion's time."""
+
+    def shell(command: str, *, timeout: float, shims: bool = False) -> ProcessResult:
+        with paused():
+            return evidence.shell(command, timeout=timeout, shims=shims)
+
+    return dataclasses.replace(evidence, shell=shell)

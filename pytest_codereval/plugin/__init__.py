@@ -1,8 +1,8 @@
 """The only room that imports pytest. Each module is one feature with its options, hooks and helpers."""
 
 pytest_plugins = [
-    "pytest_codereval.plugin.options",
     "pytest_codereval.plugin.signals",
+    "pytest_codereval.plugin.options",
     "pytest_codereval.plugin.collection",
     "pytest_codereval.plugin.hidden_folders",
     "pytest_codereval.plugin.selection",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
 import fnmatch
 import re
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 SUFFIXES = (".yaml", ".yml")
 CLAIM = re.compile(r"^(task_id|success_criteria)[ \t]*:", re.MULTILINE)
 FIRST_FILES = pytest.StashKey[dict[str, Path]]()
-TRIAL_FIXTURE = "codereval_trial"
+TRIAL = "codereval_trial"
+"""Attribute of a task's function that holds its first trial."""
+
+CASE_FIXTURE = "_codereval_case"
 ACTING_MARKS = frozenset(
     {
         *("skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings", "tryfirst", "trylast"),
@@ -53,10 +57,11 @@ def is_claimed(path: Path, config: pytest.Config) -> bool:
     if _is_named(path, config):
         return True
     try:
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
+        data = path.read_bytes()
     except OSError:
         return False
-    return CLAIM.search(text) is not None
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return CLAIM.search(data.decode("utf-16" if wide else "utf-8-sig", "replace")) is not None
 
 
 def _is_named(path: Path, config: pytest.Config) -> bool:
@@ -91,7 +96,10 @@ class TaskFile(pytest.Module):
         loaded = load_task(self.path)
         for warning in loaded.warnings:
             text = f"{warning.key}: {warning.message}" if warning.key else warning.message
-            warnings.warn_explicit(text, CoderEvalWarning, str(self.path), warning.line)
+            try:
+                warnings.warn_explicit(text, CoderEvalWarning, str(self.path), warning.line)
+            except CoderEvalWarning:
+                raise TaskFileError((warning,)) from None
         first = self.config.stash.setdefault(FIRST_FILES, {}).setdefault(loaded.task.task_id, self.path)
         if first != self.path:
             message = f"{loaded.task.task_id!r} is used by {first} already; a task id must be unique in a session"
@@ -109,7 +117,7 @@ class TaskFile(pytest.Module):
         function.__doc__ = task.description
         function.__module__ = module
         function.__test__ = True
-        function.codereval_trial = trials[0]
+        setattr(function, TRIAL, trials[0])
         function.codereval_tags = tuple(task.tags)
         function.pytestmark = [_mark(tag, self.config) for tag in task.tags if tag not in ACTING_MARKS]
         if task.skip:
@@ -117,7 +125,7 @@ class TaskFile(pytest.Module):
             pytest.mark.skip(reason=reason)(function)
         if len(trials) > 1:
             parameters = [pytest.param(trial, id=trial.label) for trial in trials]
-            pytest.mark.parametrize(TRIAL_FIXTURE, parameters, indirect=True)(function)
+            pytest.mark.parametrize(CASE_FIXTURE, parameters, indirect=True)(function)
         return function  # type: ignore[no-any-return]
 
 
@@ -137,5 +145,5 @@ def trial_of(item: pytest.Item) -> TrialSpec | None:
     if not isinstance(item, pytest.Function) or not isinstance(item.parent, TaskFile):
         return None
     parameters: Any = item.callspec.params if hasattr(item, "callspec") else {}
-    trial: TrialSpec = parameters.get(TRIAL_FIXTURE, item.obj.codereval_trial)
+    trial: TrialSpec = parameters.get(CASE_FIXTURE, getattr(item.obj, TRIAL))
     return trial

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..text import wire
-from .collection import TRIAL_FIXTURE, CoderEvalWarning
+from .collection import TRIAL, CoderEvalWarning
 from .options import settings
 
 if TYPE_CHECKING:
@@ -85,18 +85,27 @@ class TrialRun:
 
 
 @pytest.fixture
-def codereval_trial(request: pytest.FixtureRequest) -> TrialSpec:
-    """The trial to run: the task with its row and repeat. A Python test names it by a mark:
-    ``@pytest.mark.codereval(task="tasks/hello.yaml", row="row-1")``, the path being relative to the test's file.
-    """
+def _codereval_case(request: pytest.FixtureRequest) -> TrialSpec:
+    """The trial of this item of a task file, or the one that a Python test's mark names."""
     if hasattr(request, "param"):
         return request.param  # type: ignore[no-any-return]
-    if hasattr(request.function, TRIAL_FIXTURE):
-        return getattr(request.function, TRIAL_FIXTURE)  # type: ignore[no-any-return]
+    if hasattr(request.function, TRIAL):
+        return getattr(request.function, TRIAL)  # type: ignore[no-any-return]
     mark = request.node.get_closest_marker("codereval")
     if mark is None or "task" not in mark.kwargs:
         pytest.fail('codereval_trial needs a mark such as @pytest.mark.codereval(task="tasks/hello.yaml")', False)
+    unknown = sorted({*map(str, mark.args), *mark.kwargs} - {"task", "row"})
+    if unknown:
+        pytest.fail(f"@pytest.mark.codereval takes task= and row=, not {', '.join(unknown)}", False)
     return load_trial(request.path.parent / mark.kwargs["task"], mark.kwargs.get("row"))
+
+
+@pytest.fixture
+def codereval_trial(_codereval_case: TrialSpec) -> TrialSpec:
+    """The trial to run: the task with its row and repeat. A Python test names it by a mark:
+    ``@pytest.mark.codereval(task="tasks/hello.yaml", row="row-1")``, the path being relative to the test's file.
+    """
+    return _codereval_case
 
 
 def load_trial(path: Path, row: str | None = None) -> TrialSpec:
@@ -135,7 +144,7 @@ def _run(request: pytest.FixtureRequest, spec: TrialSpec) -> TrialRun:
 
     trial = Trial(spec, settings(request.config))
     request.node.stash.setdefault(TRIALS, []).append(trial)
-    request.addfinalizer(lambda: _finish(request, trial))
+    request.node.addfinalizer(lambda: _finish(request, trial))
     execute(trial)
     return TrialRun(trial)
 

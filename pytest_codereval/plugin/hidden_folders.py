@@ -1,6 +1,8 @@
-"""Folders that pytest does not enter by default although their names are ordinary words: `build` and `dist`.
+"""Folders that are to be entered or not, contrary to what pytest would do.
 
-One that holds task files is entered for these; its other files stay as unseen as they were.
+`build` and `dist` are not entered by default although they are ordinary words: one that holds task files is entered for
+these, unless it is where a package is built; its other files stay unseen. Run directories hold what agents wrote: they
+are never entered.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from .collection import SUFFIXES, is_claimed
+from .options import RUN_DIRECTORY_PATH
 
 ORDINARY_NAMES = ("build", "dist")
 _ENTERED = pytest.StashKey[list[Path]]()
@@ -19,6 +22,8 @@ _ENTERED = pytest.StashKey[list[Path]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if _is_run_directory(collection_path, config):
+        return True
     entered = config.stash.setdefault(_ENTERED, [])
     if any(folder in collection_path.parents for folder in entered):
         return None if collection_path.suffix in SUFFIXES or collection_path.is_dir() else True
@@ -30,10 +35,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return False
 
 
+def _is_run_directory(path: Path, config: pytest.Config) -> bool:
+    if path == config.stash[RUN_DIRECTORY_PATH]:
+        return True
+    return (path / "trials").is_dir() and (path / "lock").is_file()
+
+
 def _is_hidden_by_default(path: Path, config: pytest.Config) -> bool:
-    """Whether pytest's own list hides the folder; one that the repository's settings hide stays hidden."""
+    """Whether only pytest's own list hides the folder, not the repository's settings and not its being a product."""
     patterns = config.getini("norecursedirs")
-    return "node_modules" in patterns and any(fnmatch.fnmatch(path.name, pattern) for pattern in patterns)
+    built_here = any((path.parent / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+    if built_here or "node_modules" not in patterns:
+        return False
+    return any(fnmatch.fnmatch(path.name, pattern) for pattern in patterns)
 
 
 def _holds_task_files(folder: Path, config: pytest.Config) -> bool:

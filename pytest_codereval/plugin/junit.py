@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from .options import is_worker
-from .outcome import SUMMARIES
+from .summaries import SUMMARIES
 
 COUNTING_PLUGINS = (
     "session",
@@ -118,12 +118,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _reports(parent: pytest.TestReport, criterion: dict[str, Any]) -> list[CriterionReport]:
     """Two reports for one testcase: the verdict, and the teardown that carries the properties and closes it."""
-    head, bracket, label = parent.nodeid.partition("[")
-    nodeid = f"{head}::{criterion['name']}{bracket}{label}"
+    file, _, trial = parent.nodeid.partition("::")
+    task, bracket, label = trial.partition("[")
+    nodeid = f"{file}::{task}::{criterion['name']}{bracket}{label}"
     path, line, _ = parent.location
     common: dict[str, Any] = {
         "nodeid": nodeid,
-        "location": (path, line, nodeid.partition("::")[2]),
+        "location": (path, line, f"{task}::{criterion['name']}{bracket}{label}"),
         "keywords": {},
     }
     when, outcome, longrepr = _verdict(parent, criterion)

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..errors import CoderEvalError
+from . import signals
+
 if TYPE_CHECKING:
     from ..store.run_directory import RunDirectory
     from ..trial import TrialSettings
@@ -88,6 +91,8 @@ def _check(config: pytest.Config) -> None:
 
         if agent not in AVAILABLE:
             raise pytest.UsageError(f"codereval agent {agent!r}: expected one of {', '.join(AVAILABLE)}")
+    if config.getoption("codereval_run_dir") == "":
+        raise pytest.UsageError("--codereval-run-dir: expected a directory")
     if not 1 <= config.getoption("codereval_repeat") <= 999:
         raise pytest.UsageError(f"--codereval-repeat {config.getoption('codereval_repeat')}: expected 1 to 999")
     if config.getini("codereval_junit") not in ("both", "tasks"):
@@ -121,6 +126,7 @@ def settings(config: pytest.Config) -> TrialSettings:
         from ..trial import TrialSettings
 
         _make_parent(config)
+        signals.install(config)
         made = config.stash[SETTINGS] = TrialSettings(
             run_directory=run_directory(config),
             rootdir=config.rootpath,
@@ -136,8 +142,11 @@ def _make_parent(config: pytest.Config) -> None:
     parent = config.stash[RUN_DIRECTORY_PATH].parent
     if config.getoption("codereval_run_dir") or parent.exists():
         return
-    parent.mkdir(parents=True, exist_ok=True)
-    (parent / ".gitignore").write_text("*\n", encoding="utf-8")
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        (parent / ".gitignore").write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise CoderEvalError(f"{parent} cannot be made ({error.strerror}); give --codereval-run-dir") from None
 
 
 def run_directory(config: pytest.Config) -> RunDirectory:

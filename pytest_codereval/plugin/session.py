@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from .. import clock
 from ..errors import CoderEvalError
 from .options import RUN_DIRECTORY_PATH, is_worker, run_directory
+from .summaries import IS_TASK, SUMMARIES, summary_of_lost
 
 
 class SessionGuard:
@@ -21,6 +23,9 @@ class SessionGuard:
         self._started = clock.now()
         self._expected: set[str] = set()
         self._reported: set[str] = set()
+        self._records: dict[str, str] = {}
+        self._concerned = False
+        self._internal_error = False
         self._messages: list[str] = []
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -38,22 +43,30 @@ class SessionGuard:
         self._expect(ids)
 
     def _expect(self, ids: Sequence[str]) -> None:
-        self._expected.update(nodeid for nodeid in ids if _is_task_id(nodeid))
+        self._expected.update(ids)
+        self._concerned = self._concerned or any(map(_is_task_id, ids))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown" or report.failed:
             self._reported.add(report.nodeid)
+        for summary in getattr(report, SUMMARIES, ()):
+            self._concerned = True
+            if summary["record"]:
+                self._records[summary["record"]] = summary["trial"]
 
-    @pytest.hookimpl(optionalhook=True)
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
-        """A trial whose worker died is an error, in the terminal as in JUnit."""
-        if _is_task_id(crashitem):
-            report.when = "setup"
-            self._reported.add(crashitem)
+        """A trial whose worker died is an error, in the terminal as in JUnit, with its criteria not evaluated."""
+        if not _is_task_id(crashitem):
+            return
+        report.when = "setup"
+        setattr(report, IS_TASK, True)
+        setattr(report, SUMMARIES, summary_of_lost(self._config, crashitem))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._config.option.collectonly:
+        option = self._config.option
+        if option.collectonly or option.showfixtures or option.show_fixtures_per_test:
             return
         self._check_unevaluated(session)
         self._check_lost(session)
@@ -62,6 +75,7 @@ class SessionGuard:
         except OSError as error:
             self._messages.append(f"the run directory could not be completed: {error}")
             session.exitstatus = max(session.exitstatus, pytest.ExitCode.TESTS_FAILED)
+        self._check_records(session)
 
     def _check_unevaluated(self, session: pytest.Session) -> None:
         from ..judging.outcomes import OUTCOMES, Status
@@ -75,19 +89,36 @@ class SessionGuard:
             for status, count in summary.statuses.items()
             if OUTCOMES[status].fails_session and not (allowed and status is Status.NOT_EVALUATED)
         ]
+        if summary.unevaluated_in_python and not allowed:
+            failing.append(f"{summary.unevaluated_in_python} not evaluated in Python tests")
         if failing:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             self._messages.append(f"exit status 1: {', '.join(failing)}")
 
     def _check_lost(self, session: pytest.Session) -> None:
-        """A collected trial that never reported was lost on the way: the session must not look like a success."""
+        """An item that never reported was lost on the way: the session must not look like a success.
+
+        Sessions without any trial are none of our business.
+        """
+        if self._internal_error and session.exitstatus in (0, 1, 5):
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
         stopped = session.shouldfail or session.shouldstop
-        if stopped or session.exitstatus not in (0, 1, 5):
+        if stopped or not self._concerned or session.exitstatus not in (0, 1, 5):
             return
         lost = sorted(self._expected - self._reported)
         if lost:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
-            self._messages.append(f"{len(lost)} collected trials never reported, e.g. {', '.join(lost[:5])}")
+            self._messages.append(f"{len(lost)} collected items never reported, e.g. {', '.join(lost[:5])}")
+
+    def pytest_internalerror(self) -> None:
+        self._internal_error = self._concerned
+
+    def _check_records(self, session: pytest.Session) -> None:
+        """Every trial that reported a record must still have it, or the run cannot be believed."""
+        lost = [trial for record, trial in self._records.items() if not Path(record).is_file()]
+        if lost:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+            self._messages.append(f"the records of {len(lost)} trials are gone, e.g. {', '.join(lost[:5])}")
 
     def _close_run_directory(self, session: pytest.Session) -> None:
         if not self._config.stash[RUN_DIRECTORY_PATH].exists():

@@ -1,4 +1,7 @@
-"""SIGTERM and SIGHUP end a session like Ctrl-C: agents dead, records written. Under xdist the workers are told too."""
+"""SIGTERM and SIGHUP end a session like Ctrl-C: agents dead, records written. Under xdist the workers are told too.
+
+Nothing is installed before a session is known to run trials: an unrelated suite keeps its signals.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +9,58 @@ import contextlib
 import os
 import signal
 import threading
+from collections.abc import Collection, Sequence
 from types import FrameType
 
 import pytest
 
-from .options import is_worker
-
-
-class _Interrupt:
-    """Raises KeyboardInterrupt once; what comes later must not break the teardown that has begun."""
-
-    def __init__(self) -> None:
-        self.raised = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self.raised:
-            self.raised = True
-            raise KeyboardInterrupt(f"signal {signal.Signals(number).name}")
+NAME = "codereval-signals"
 
 
 class Signals:
     """The handlers of this process and, on a controller, the processes that must hear of an interrupt too."""
 
     def __init__(self, worker: bool) -> None:
+        self._worker = worker
         self._workers: list[int] = []
         self._previous: dict[int, object] = {}
-        handler = _Interrupt()
-        for number in (signal.SIGTERM, signal.SIGHUP, *([signal.SIGINT] if worker else [])):
+        self._raised = False
+        self._mask: Collection[int] = ()
+
+    def install(self) -> None:
+        """Take over the signals that nobody else has taken. Only the main thread can."""
+        if self._previous or threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGTERM, signal.SIGHUP, *([signal.SIGINT] if self._worker else [])):
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                self._previous[number] = signal.signal(number, handler)
+                self._previous[number] = signal.signal(number, self._interrupt)
+        os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._leave_child_alone)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Raise KeyboardInterrupt once; what comes later must not break the teardown that has begun."""
+        if not self._raised:
+            self._raised = True
+            raise KeyboardInterrupt(f"signal {signal.Signals(number).name}")
+
+    def _hold(self) -> None:
+        """No signal may fall between a fork and the moment at which the child has its own handlers back."""
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._previous)
+
+    def _let_go(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def _leave_child_alone(self) -> None:
+        self._restore()
+        self._let_go()
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._previous.clear()
+
+    def pytest_runtest_logstart(self) -> None:
+        """A next test means that the last one has dealt with its interrupt."""
+        self._raised = False
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: object) -> None:
@@ -42,14 +68,18 @@ class Signals:
         if pid is not None:
             self._workers.append(pid)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        if any(".yaml::" in nodeid or ".yml::" in nodeid for nodeid in ids):
+            self.install()
+
     def pytest_keyboard_interrupt(self) -> None:
         for pid in self._workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
 
     def pytest_unconfigure(self) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._restore()
 
 
 def _process_of(node: object) -> int | None:
@@ -60,5 +90,11 @@ def _process_of(node: object) -> int | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if threading.current_thread() is threading.main_thread():
-        config.pluginmanager.register(Signals(is_worker(config)), "codereval-signals")
+    config.pluginmanager.register(Signals(hasattr(config, "workerinput")), NAME)
+
+
+def install(config: pytest.Config) -> None:
+    """Called when this process is about to run its first trial."""
+    plugin = config.pluginmanager.get_plugin(NAME)
+    if isinstance(plugin, Signals):
+        plugin.install()

@@ -10,7 +10,7 @@ import pytest
 
 from .collection import trial_of
 from .options import RUN_DIRECTORY_PATH, is_worker
-from .outcome import IS_TASK, SUMMARIES
+from .summaries import IS_TASK, SUMMARIES
 
 if TYPE_CHECKING:
     from ..judging.outcomes import Status
@@ -21,17 +21,17 @@ class Summary:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._reporter: Any = None
-        self._statuses: Counter[Status] = Counter()
+        self._status_of: dict[str, Status] = {}
         self._costs: list[float | None] = []
         self._expected_failures = 0
         self._in_python_tests = 0
+        self.unevaluated_in_python = 0
         self._left_out = 0
 
     @property
     def statuses(self) -> Counter[Status]:
         """How many trials ended in each status."""
-        return self._statuses
+        return Counter(self._status_of.values())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
@@ -41,25 +41,28 @@ class Summary:
             if self._config.get_verbosity() > 0 and summary["is_task"]:
                 self._write_criteria(summary)
         if not hasattr(report, SUMMARIES) and getattr(report, IS_TASK, False) and report.failed:
-            self._count_failed_teardown(report)
+            self._count_error(report)
 
     def _count(self, report: pytest.TestReport, summary: dict[str, Any]) -> None:
         from ..judging.outcomes import Status
 
         self._costs.append(summary["cost_usd"])
         self._left_out += summary["script_left_out"]
+        status = Status(summary["status"])
         if not summary["is_task"]:
             self._in_python_tests += 1
-        elif hasattr(report, "wasxfail"):
+            self.unevaluated_in_python += status is Status.NOT_EVALUATED and report.skipped
+        elif hasattr(report, "wasxfail") and report.skipped:
             self._expected_failures += 1
         else:
-            self._statuses[Status(summary["status"])] += 1
+            unexpected = status is Status.PASSED and report.failed
+            self._status_of[report.nodeid] = Status.FAILED if unexpected else status
 
-    def _count_failed_teardown(self, report: pytest.TestReport) -> None:
-        """A trial whose process died, or whose record could not be written, counts as an error."""
+    def _count_error(self, report: pytest.TestReport) -> None:
+        """A trial whose record could not be written, or whose clean-up failed, is an error, whatever it was before."""
         from ..judging.outcomes import Status
 
-        self._statuses[Status.ERROR] += 1
+        self._status_of[report.nodeid] = Status.ERROR
 
     def _write_criteria(self, summary: dict[str, Any]) -> None:
         from ..reports.table import criterion_line
@@ -78,8 +81,9 @@ class Summary:
             return
         from ..judging.outcomes import Status, pass_rate
 
-        rate = pass_rate(self._statuses)
-        counts = ", ".join(f"{self._statuses[status]} {status}" for status in Status if self._statuses[status])
+        statuses = self.statuses
+        rate = pass_rate(statuses)
+        counts = ", ".join(f"{statuses[status]} {status}" for status in Status if statuses[status])
         terminalreporter.write_sep("=", "codereval")
         if self._expected_failures:
             counts = ", ".join(filter(None, [counts, f"{self._expected_failures} expected to fail"]))

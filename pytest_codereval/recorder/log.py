@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
+import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,8 +20,6 @@ DEFAULT_LOG = f"{LOG_DIRECTORY}/{LOG_NAME}"
 """Where criteria that read a file find the recorder's log, relative to the workspace."""
 
 _LATEST = 1e12
-_ASIDE = ".cli_mocks-of-the-agent"
-_USED = ".cli_mocks-used"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +89,14 @@ def _errors(fields: dict[str, object]) -> Iterator[RecorderError]:
     tool = fields.get("tool")
     for key in ("sidecar_error", "rule_error"):
         if fields.get(key) is not None:
-            yield RecorderError(tool if isinstance(tool, str) else "", key, str(fields[key]))
+            yield RecorderError(tool if isinstance(tool, str) else "", key, _text(fields[key]))
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except (ValueError, RecursionError):
+        return "a value that is nested too deeply"
 
 
 def render_log(invocations: Iterable[Invocation]) -> str:
@@ -103,56 +108,77 @@ def render_log(invocations: Iterable[Invocation]) -> str:
     )
 
 
-def place_log(workspace_root: Path, log: InvocationLog) -> None:
-    """Put `cli_mocks/calls.jsonl` into the workspace; what the agent has there is moved aside, no link is followed.
+@contextlib.contextmanager
+def log_in_workspace(root: Path, log: InvocationLog) -> Iterator[None]:
+    """Have `cli_mocks/calls.jsonl` in the workspace `root` for a while; what the agent has there is aside meanwhile.
 
-    To be undone by `remove_log`. No process may work in the workspace meanwhile. Raises JudgingError when the file
-    cannot be put there.
+    No link is followed, and a workspace that is no directory any more gets no log. Nobody else may work in the
+    workspace when this begins and ends. Raises JudgingError when the file cannot be put there or taken away.
     """
-    directory = workspace_root / LOG_DIRECTORY
-    aside = workspace_root.parent / _ASIDE
+    if not _is_directory(root):
+        yield
+        return
+    directory, aside = root / LOG_DIRECTORY, _fresh_name(root.parent, "aside")
+    with _told("put into the workspace"), _writable(root), _writable(root.parent):
+        _move(directory, aside, "what the agent left there cannot be moved aside")
+        try:
+            directory.mkdir(mode=0o755)
+            (directory / LOG_NAME).write_text(render_log(log.invocations), encoding="ascii", newline="\n")
+        except OSError:
+            _put_back(root, aside)
+            raise
     try:
-        if os.path.lexists(aside):
-            raise FileExistsError(f"{aside} is there already")
-        with _writable(workspace_root):
-            _move(directory, aside)
-            try:
-                directory.mkdir(mode=0o755)
-                (directory / LOG_NAME).write_text(render_log(log.invocations), encoding="ascii", newline="\n")
-            except OSError:
-                remove_log(workspace_root)
-                raise
-    except OSError as error:
-        raise JudgingError(f"{DEFAULT_LOG} could not be put into the workspace: {error}") from error
+        yield
+    finally:
+        if _is_directory(root):
+            with _told("taken out of the workspace"), _writable(root), _writable(root.parent):
+                _put_back(root, aside)
 
 
-def remove_log(workspace_root: Path) -> None:
-    """Take the log out of the workspace again and put back what the agent had there. Raises JudgingError."""
-    directory = workspace_root / LOG_DIRECTORY
+def _put_back(root: Path, aside: Path) -> None:
+    directory = root / LOG_DIRECTORY
+    _move(directory, _fresh_name(root.parent, "used"), "it cannot be moved away")
+    _move(aside, directory, "what the agent left there cannot be put back")
+
+
+def _fresh_name(parent: Path, purpose: str) -> Path:
+    """A name that nobody can have taken."""
+    return parent / f".{LOG_DIRECTORY}-{purpose}-{secrets.token_hex(16)}"
+
+
+def _is_directory(path: Path) -> bool:
     try:
-        with _writable(workspace_root):
-            _move(directory, _unused(workspace_root.parent))
-            _move(workspace_root.parent / _ASIDE, directory)
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise JudgingError(f"{DEFAULT_LOG} could not be taken out of the workspace: {error}") from error
+        raise JudgingError(f"{DEFAULT_LOG} could not be {what}: {error.strerror or error}") from error
 
 
-def _unused(parent: Path) -> Path:
-    return next(path for number in range(1_000_000) if not os.path.lexists(path := parent / f"{_USED}-{number}"))
+def _move(source: Path, target: Path, problem: str) -> None:
+    """Rename `source` when it is there. A directory that its owner may not write is moved with its mode kept.
 
-
-def _move(source: Path, target: Path) -> None:
-    """Rename `source` when it is there. A directory that its owner may not write is moved with its mode kept."""
+    Raises OSError with `problem` in its text.
+    """
     try:
         mode = source.lstat().st_mode
     except FileNotFoundError:
         return
     locked = stat.S_ISDIR(mode) and not mode & stat.S_IWUSR
-    if locked:
-        source.chmod(stat.S_IMODE(mode) | stat.S_IWUSR)
-    source.rename(target)
-    if locked:
-        target.chmod(stat.S_IMODE(mode))
+    try:
+        if locked:
+            source.chmod(stat.S_IMODE(mode) | stat.S_IWUSR)
+        source.rename(target)
+        if locked:
+            target.chmod(stat.S_IMODE(mode))
+    except OSError as error:
+        raise OSError(error.errno, f"{problem}: {error.strerror}") from error
 
 
 @contextlib.contextmanager

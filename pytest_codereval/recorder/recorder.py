@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +15,7 @@ from ..errors import Cause, TrialError
 from ..sandbox.protocol import Phase
 from ..task.tool_names import refusal
 from . import windows
+from .identity import state
 from .invocation import Invocation, InvocationLog
 from .names import written_names
 from .probe import PROBE_ARGV, Found, login_shell, probe_script, read_probe
@@ -42,10 +44,11 @@ class Tool(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class _Written:
-    """A shim as it was written, to be found unchanged at the end."""
+    """A shim as it was written, to be found unchanged at the end. `state` is renewed when the agent's work begins."""
 
-    identity: tuple[int, ...]
     content: bytes
+    mode: int
+    state: tuple[int, ...]
 
 
 class Recorder:
@@ -65,6 +68,7 @@ class Recorder:
         self._spool = Spool(spool_dir)
         self._interpreter = interpreter
         self._written: dict[str, _Written] = {}
+        self._bin_state: tuple[int, ...] = ()
         self._builtins: frozenset[str] = frozenset()
         self._log: InvocationLog | None = None
 
@@ -81,6 +85,7 @@ class Recorder:
             for tool in self._tools.values():
                 for name, content in self._shim_files(tool).items():
                     self._written[name] = _write(self._bin_dir / name, content)
+            self._bin_state = state(self._bin_dir)
             self._spool.open()
         except OSError as error:
             raise TrialError(Cause.SANDBOX, f"the recorder could not be set up: {error}") from error
@@ -101,8 +106,12 @@ class Recorder:
         """See in the agent's own environment that each tool's name leads to its shim, then forget earlier calls.
 
         Shells are asked once for each kind of environment; for later trials of that kind a look along PATH is enough.
-        Raises TrialError(SHIM_UNREACHABLE).
+        Raises TrialError(SHIM_UNREACHABLE), also when a shim is no longer what was written.
         """
+        changed = [name for name, written in self._written.items() if not self._as_written(name, written)]
+        if changed:
+            what = f"the shim of {', '.join(changed)} was changed, replaced or removed before the agent started"
+            raise TrialError(Cause.SHIM_UNREACHABLE, what)
         environment = sandbox.environment(Phase.AGENT)
         shell = login_shell(sorted(self._tools), environment, self._bin_dir.parent)
         known = shell.builtins
@@ -110,7 +119,7 @@ class Recorder:
             known = self._ask_shells(sandbox, environment["PATH"])
             shell.remember(known)
         self._builtins = known
-        self._spool.discard()
+        self.discard_calls_so_far()
 
     def _first_on(self, search_path: str) -> bool:
         return all(shutil.which(name, path=search_path) == str(self._bin_dir / name) for name in self._tools)
@@ -126,8 +135,16 @@ class Recorder:
         return found.builtins
 
     def discard_calls_so_far(self) -> None:
-        """Never count the calls made until now: they are not the agent's. Their processes must have ended."""
+        """Never count the calls made until now: they are not the agent's. Their processes must have ended.
+
+        What they did to shims and spool, and left as it was, is no tampering either.
+        """
         self._spool.discard()
+        with contextlib.suppress(OSError):
+            self._bin_state = state(self._bin_dir)
+            for name, written in self._written.items():
+                if self._as_written(name, written):
+                    self._written[name] = dataclasses.replace(written, state=state(self._bin_dir / name))
 
     def drain(self) -> InvocationLog:
         """Return the log of all calls; to be called when the processes are dead. Later calls are answered, not counted.
@@ -174,15 +191,22 @@ class Recorder:
             contents = (render(tool.tool, reply, self._spool_dir, interpreter),)
         return dict(zip(written_names(tool.tool), contents, strict=True))
 
-    def _shim_faults(self) -> Iterable[str]:
-        for name, written in self._written.items():
-            path = self._bin_dir / name
-            try:
-                same = _identity(path) == written.identity and path.read_bytes() == written.content
-            except OSError:
-                same = False
-            if not same:
-                yield f"{TAMPERED}the shim of {name} was changed, replaced or removed"
+    def _as_written(self, name: str, written: _Written) -> bool:
+        path = self._bin_dir / name
+        try:
+            return path.lstat().st_mode == written.mode and path.read_bytes() == written.content
+        except OSError:
+            return False
+
+    def _shim_faults(self) -> list[str]:
+        faults = [
+            f"{TAMPERED}the shim of {name} was changed, replaced or removed"
+            for name, written in self._written.items()
+            if _state_or_none(self._bin_dir / name) != written.state or not self._as_written(name, written)
+        ]
+        if not faults and _state_or_none(self._bin_dir) != self._bin_state:
+            faults.append(f"{TAMPERED}the directory of the shims was moved or changed")
+        return faults
 
 
 def _refuse(names: Sequence[str]) -> None:
@@ -204,9 +228,11 @@ def _write(path: Path, content: bytes) -> _Written:
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return _Written(_identity(path), content)
+    return _Written(content, path.lstat().st_mode, state(path))
 
 
-def _identity(path: Path) -> tuple[int, ...]:
-    status = path.lstat()
-    return status.st_dev, status.st_ino, status.st_mode, status.st_size
+def _state_or_none(path: Path) -> tuple[int, ...] | None:
+    try:
+        return state(path)
+    except OSError:
+        return None

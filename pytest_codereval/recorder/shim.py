@@ -1,7 +1,7 @@
 """Rendering of the recording shims: POSIX sh, builtins only, so that a call starts no second program.
 
-A shim writes its call to a file of its own (NUL-separated, closed by END), then names that file in one short line
-through the FIFO `index`, then gives its constant reply. It reads neither its standard input nor anything from PATH.
+A shim writes its call to a file of its own in `calls` (NUL-separated, closed by END), then names that file in one short
+line through the FIFO `index`, then gives its constant reply. It reads neither standard input nor anything from PATH.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from ..errors import Cause, TrialError
 
 RECORD_VERSION = "1"
+CALLS = "calls"
 INDEX = "index"
 OK = "ok"
 LOST_MARK = "!"
@@ -33,7 +34,7 @@ set -C
 spool={spool}
 n=0
 lost=0
-until {{ printf '%s\\0' {version} {tool} "$PWD" "$PPID" "$#" "$@" END >"$spool/$$.$n"; }} 2>&-; do
+until {{ printf '%s\\0' {version} {tool} "$PWD" "$PPID" "$#" "$@" END >"$spool/{calls}/$$.$n"; }} 2>&-; do
     n=$((n + 1))
     case $n in {tries}) lost=1 && break ;; esac
 done
@@ -84,6 +85,7 @@ def render(tool: str, reply: Reply, spool: Path, interpreter: str) -> bytes:
         tool=tool,
         spool=quote(os.fspath(spool)),
         tries=MAX_TRIES,
+        calls=CALLS,
         index=INDEX,
         ok=OK,
         lost_mark=LOST_MARK,

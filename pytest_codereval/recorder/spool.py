@@ -1,7 +1,8 @@
 """Where shims leave their records, and how the harness takes them in at the moment they come.
 
-Records lie within reach of the agent for an instant only: a thread copies each into memory as soon as its line comes
-through the FIFO `index`, and removes it. What the agent does to this directory is noticed, and told as a fault.
+Records lie in `calls`, within reach of the agent for an instant only: a thread copies each into memory as soon as its
+line comes through the FIFO `index`, and removes it. Nothing else in the directory ever changes, so that its times tell
+when it was moved aside and put back. What the agent does to it is told as a fault.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from pathlib import Path
 
 from .. import clock
 from ..errors import Cause
-from .shim import INDEX, LOST_MARK, OK, RECORD_VERSION
+from .identity import identity, state
+from .shim import CALLS, INDEX, LOST_MARK, OK, RECORD_VERSION
 
 RECORD_LIMIT = 16 * 1024 * 1024
 """Bytes of one record; the kernel allows no longer command line unless its limits were raised."""
@@ -30,6 +32,8 @@ MEMORY_LIMIT = 512 * 1024 * 1024
 TAMPERED = "tampered: "
 LOST = "evidence lost: "
 
+_NOT_RECORDED = "a shim could not record a call"
+_PARTS = {OK: "mark of the recorder", INDEX: "index of the recorder", CALLS: "folder of the recorder's calls"}
 _STRANGE = TAMPERED + "something that no shim wrote lies in the spool"
 _NAME = re.compile(rb"[0-9]{1,10}\.[0-9]\Z")
 _CHUNK = 65536
@@ -80,6 +84,7 @@ class Spool:
 
     def __init__(self, directory: Path, *, fifo: bool = hasattr(os, "mkfifo")) -> None:
         self._directory = directory
+        self._calls = directory / CALLS
         self._fifo = fifo
         self._lock = threading.Lock()
         self._records: list[Record] = []
@@ -91,19 +96,20 @@ class Spool:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._index = -1
-        self._directory_fd: int | None = None
-        self._identity: dict[str, tuple[int, ...]] = {}
+        self._calls_fd: int | None = None
+        self._marks: dict[str, tuple[int, ...]] = {}
 
     def open(self) -> None:
         """Make the directory anew and start to read. Raises OSError."""
         fresh_directory(self._directory)
+        self._calls.mkdir(mode=_DIRECTORY_MODE)
         if _WITH_DIR_FD:
-            self._directory_fd = os.open(self._directory, os.O_RDONLY)
-        ok = os.open(self._at(OK), os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OK_MODE, dir_fd=self._directory_fd)
+            self._calls_fd = os.open(self._calls, os.O_RDONLY)
+        ok = os.open(self._directory / OK, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OK_MODE)
         os.write(ok, _OK_TEXT)
         os.close(ok)
         self._index = self._open_index()
-        self._identity = {name: self._identify(name) for name in (OK, INDEX, "")}
+        self._marks = {name: self._mark(name) for name in (OK, INDEX, CALLS, "")}
         if self._fifo:
             self._thread = threading.Thread(target=self._listen, name="codereval-recorder", daemon=True)
             self._thread.start()
@@ -126,13 +132,16 @@ class Spool:
             self._records.clear()
             self._faults.clear()
             self._bytes = self._garbage = 0
+            self._renew_times()
             return forgotten
 
     def check(self) -> tuple[str, ...]:
         """Return what is wrong with the evidence, worst first; empty when every call is known to have been seen."""
         with self._lock:
-            structural = [*self._structural_faults()]
-            return tuple(sorted(dict.fromkeys((*structural, *self._faults)), key=lambda text: text.startswith(LOST)))
+            faults = dict.fromkeys((*self._structural_faults(), *self._faults))
+            if any(fault.startswith(f"{LOST}{_NOT_RECORDED} of ") for fault in faults):
+                faults.pop(LOST + _NOT_RECORDED, None)
+            return tuple(sorted(faults, key=lambda text: text.startswith(LOST)))
 
     def close(self) -> None:
         """Stop reading. May be called twice."""
@@ -142,10 +151,10 @@ class Spool:
                 os.write(self._index, b"\n")
             self._thread.join()
             self._thread = None
-        for handle in (self._index, self._directory_fd):
+        for handle in (self._index, self._calls_fd):
             if handle is not None and handle >= 0:
                 os.close(handle)
-        self._index, self._directory_fd = -1, None
+        self._index, self._calls_fd = -1, None
 
     # -- the index
 
@@ -201,7 +210,7 @@ class Spool:
             if _NAME.match(line):
                 self._take_record(line)
             elif line.startswith(LOST_MARK.encode()):
-                self._fault(f"{LOST}a shim could not record a call of {os.fsdecode(line[1:65])}")
+                self._fault(f"{LOST}{_NOT_RECORDED} of {os.fsdecode(line[1:65])}")
             else:
                 self._malformed(line)
 
@@ -227,7 +236,7 @@ class Spool:
 
     def _read_record(self, name: str) -> tuple[bytes, float]:
         """Return the bytes of a record and the time of its call; the record is gone then."""
-        handle = os.open(self._at(name), _READ, dir_fd=self._directory_fd)
+        handle = os.open(self._at(name), _READ, dir_fd=self._calls_fd)
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_size > RECORD_LIMIT:
@@ -253,8 +262,6 @@ class Spool:
         """The complete records whose line never came because their shim was killed in between, by time."""
         records: list[Record] = []
         for name in self._names():
-            if name in (INDEX, OK):
-                continue
             try:
                 self._keep(self._read_record(name), records)
             except MalformedRecord:
@@ -266,7 +273,7 @@ class Spool:
 
     def _names(self) -> Iterator[str]:
         try:
-            with os.scandir(self._directory if self._directory_fd is None else self._directory_fd) as entries:
+            with os.scandir(self._calls if self._calls_fd is None else self._calls_fd) as entries:
                 names = [entry.name for entry, _ in zip(entries, range(_MAX_LISTED + 1), strict=False)]
         except OSError:
             return
@@ -276,37 +283,58 @@ class Spool:
 
     def _unlink(self, name: str) -> None:
         with contextlib.suppress(OSError):
-            os.unlink(self._at(name), dir_fd=self._directory_fd)
+            os.unlink(self._at(name), dir_fd=self._calls_fd)
 
     # -- what the agent may have done
 
     def _structural_faults(self) -> Iterator[str]:
-        for name, what in ((OK, "mark of the recorder"), (INDEX, "index of the recorder"), ("", "recorder's spool")):
-            try:
-                same = self._identify(name) == self._identity[name]
-            except OSError:
-                yield f"{TAMPERED}the {what} is gone"
-                continue
-            if not same and name == OK and self._emptied():
-                yield LOST + "a shim could not record a call"
-            elif not same:
-                yield f"{TAMPERED}the {what} was replaced or changed"
+        whole = self._fault_of("", "recorder's spool")
+        parts = [fault for name, what in _PARTS.items() if (fault := self._fault_of(name, what))]
+        if whole and (not parts or not self._is_same_directory()):
+            yield whole
+        else:
+            yield from parts
 
-    def _identify(self, name: str) -> tuple[int, ...]:
-        status = os.lstat(self._directory / name)
-        identity = (status.st_dev, status.st_ino, status.st_mode)
-        return (*identity, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if name == OK else identity
+    def _is_same_directory(self) -> bool:
+        try:
+            return identity(self._directory) == self._marks[""][:3]
+        except OSError:
+            return False
+
+    def _fault_of(self, name: str, what: str) -> str:
+        try:
+            same = self._mark(name) == self._marks[name]
+        except OSError:
+            return f"{TAMPERED}the {what} is gone"
+        if same:
+            return ""
+        if name == OK and self._emptied():
+            return LOST + _NOT_RECORDED
+        return f"{TAMPERED}the {what} was moved, replaced or changed"
+
+    def _mark(self, name: str) -> tuple[int, ...]:
+        """What stays the same unless somebody interferes; calls alone change the times of the index and of `calls`."""
+        path = self._directory / name
+        return identity(path) if name in (INDEX, CALLS) else state(path)
+
+    def _renew_times(self) -> None:
+        """Let go what was done, before the agent came, to the spool and the mark if they are still the same."""
+        for name, compared in ((OK, 4), ("", 3)):
+            with contextlib.suppress(OSError):
+                now = state(self._directory / name)
+                if now[:compared] == self._marks[name][:compared]:
+                    self._marks[name] = now
 
     def _emptied(self) -> bool:
         status = os.lstat(self._directory / OK)
-        return (status.st_ino, status.st_mode, status.st_size) == (self._identity[OK][1], self._identity[OK][2], 0)
+        return identity(self._directory / OK) == self._marks[OK][:3] and status.st_size == 0
 
     def _fault(self, text: str) -> None:
         if text not in self._faults and len(self._faults) < _MAX_FAULTS:
             self._faults.append(text)
 
     def _at(self, name: str) -> str:
-        return name if self._directory_fd is not None else os.fspath(self._directory / name)
+        return name if self._calls_fd is not None else os.fspath(self._calls / name)
 
 
 def fresh_directory(path: Path) -> None:
@@ -329,6 +357,12 @@ def fresh_directory(path: Path) -> None:
             shutil.rmtree(entry)
         else:
             entry.unlink()
+
+
+def describe(faults: tuple[str, ...]) -> str:
+    """The faults in one line, to be read behind the headline of their cause, which it does not repeat."""
+    prefix = TAMPERED if cause_of(faults) is Cause.TAMPERED else LOST
+    return "; ".join(fault.removeprefix(prefix) for fault in faults)
 
 
 def cause_of(faults: tuple[str, ...]) -> Cause:

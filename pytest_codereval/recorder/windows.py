@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .shim import INDEX, LOST_MARK, MAX_TRIES, OK, RECORD_VERSION, Reply
+from .shim import CALLS, INDEX, LOST_MARK, MAX_TRIES, OK, RECORD_VERSION, Reply
 
 _SCRIPT = '''\
 """Recording shim, made by pytest-codereval."""
@@ -32,7 +32,7 @@ def record():
     for attempt in range({tries}):
         name = "%d.%d" % (os.getpid(), attempt)
         try:
-            write(name, data, os.O_EXCL)
+            write(os.path.join({calls!a}, name), data, os.O_EXCL)
         except FileExistsError:
             continue
         write({index!a}, name.encode() + b"\\n", os.O_APPEND)
@@ -77,6 +77,7 @@ def render_script(tool: str, reply: Reply, spool: Path) -> bytes:
         spool=os.fspath(spool),
         version=RECORD_VERSION,
         tries=MAX_TRIES,
+        calls=CALLS,
         index=INDEX,
         ok=OK,
         lost_mark=LOST_MARK,

@@ -36,7 +36,10 @@ def criteria_table(criteria: Sequence[Mapping[str, Any]], lines: Mapping[int, st
 
 
 def _explanation(criterion: Mapping[str, Any]) -> str:
-    parts = [criterion["description"], shorten(criterion["reason"], REASON_LENGTH)]
-    if criterion["verdict"] in ("fail", "error") and criterion["details"] not in ("", criterion["reason"]):
-        parts.append(shorten(criterion["details"], DETAILS_LENGTH))
+    reason, details = criterion["reason"], criterion["details"]
+    parts = [criterion["description"]]
+    if reason not in details:
+        parts.append(shorten(reason, REASON_LENGTH))
+    if criterion["verdict"] in ("fail", "error"):
+        parts.append(shorten(details, DETAILS_LENGTH))
     return textwrap.indent("\n".join(part.rstrip() for part in parts if part), " " * 10)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from .. import clock
 
-EXCLUDED = (".git", "__pycache__", "*.pyc")
+EXCLUDED = (".git", "__pycache__")
+
+MOST_LINKED_ENTRIES = 50_000
+MOST_LINKED_BYTES = 1 << 30
+"""How much outside the tree is looked at for its links; of what is beyond, only size and times count."""
 
 _CHUNK = 1 << 20
 _SETTLED = 1.0
@@ -30,12 +33,21 @@ class Digest:
     entries: Mapping[str, str]
 
 
-def digest(path: Path) -> Digest:
-    """Fingerprint names, types and contents below `path`, without .git, __pycache__ and *.pyc.
+def digest(
+    path: Path,
+    exclude: Collection[Path] = (),
+    *,
+    excluded_names: Collection[str] = EXCLUDED,
+    follow_links: bool = True,
+) -> Digest:
+    """Fingerprint names, types and contents of `path` and all below it but for `excluded_names`.
 
-    Links count by their text and are not followed; what cannot be read, and a missing path, count as such.
+    `path` itself is resolved. Other links count by their text and, with `follow_links`, by what they lead to: the
+    content of a file, the tree of a directory. `exclude` are absolute places to leave out. What cannot be read, and a
+    missing path, count as such.
     """
-    entries = dict(sorted(_entries(path)))
+    walk = _Walk(os.path.realpath(path), {os.path.realpath(place) for place in exclude}, frozenset(excluded_names))
+    entries = dict(sorted(walk.entries(follow_links)))
     total = hashlib.sha256()
     for name, value in entries.items():
         total.update(os.fsencode(name) + b"\0" + value.encode() + b"\0")
@@ -52,34 +64,58 @@ def difference(before: Digest, after: Digest) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _entries(root: Path) -> Iterator[tuple[str, str]]:
-    todo = [(os.fspath(root), ".")]
-    while todo:
-        path, name = todo.pop()
-        try:
-            found = os.lstat(path)
-            if not stat.S_ISDIR(found.st_mode):
-                yield name, _value(path, found)
+class _Walk:
+    """Walks the tree itself, then what its links lead to; each directory once, so that no loop of links goes on."""
+
+    def __init__(self, root: str, exclude: Collection[str], excluded_names: Collection[str]) -> None:
+        self._root = root
+        self._exclude = exclude
+        self._names = excluded_names
+        self._seen: set[str] = set()
+        self._links: list[tuple[str, str]] = []
+        self._left_entries = MOST_LINKED_ENTRIES
+        self._left_bytes = MOST_LINKED_BYTES
+
+    def entries(self, follow_links: bool) -> Iterator[tuple[str, str]]:
+        yield from self._tree(self._root, ".", linked=False)
+        while follow_links and self._links:
+            links, self._links = sorted(self._links), []
+            for name, path in links:
+                yield from self._tree(os.path.realpath(path), f"{name} (target)", linked=True)
+
+    def _tree(self, top: str, top_name: str, *, linked: bool) -> Iterator[tuple[str, str]]:
+        todo = [(top, top_name)]
+        while todo:
+            path, name = todo.pop()
+            if path in self._exclude or path in self._seen or (linked and self._left_entries <= 0):
                 continue
-            with os.scandir(path) as below:
-                names = [entry.name for entry in below]
-        except OSError as error:
-            yield name, f"unreadable: {error.strerror}"
-            continue
-        yield name, "directory"
-        todo += [
-            (f"{path}/{each}", each if name == "." else f"{name}/{each}")
-            for each in names
-            if not any(fnmatch.fnmatchcase(each, pattern) for pattern in EXCLUDED)
-        ]
+            self._seen.add(path)
+            self._left_entries -= linked
+            try:
+                found = os.lstat(path)
+                if not stat.S_ISDIR(found.st_mode):
+                    yield name, self._value(path, name, found, linked)
+                    continue
+                with os.scandir(path) as below:
+                    names = sorted((entry.name for entry in below if entry.name not in self._names), reverse=True)
+            except OSError as error:
+                if not (linked and isinstance(error, FileNotFoundError)):
+                    yield name, f"unreadable: {error.strerror}"
+                continue
+            yield name, "directory"
+            todo += [(f"{path}/{each}", each if name == "." else f"{name}/{each}") for each in names]
 
-
-def _value(path: str, found: os.stat_result) -> str:
-    if stat.S_ISLNK(found.st_mode):
-        return f"link: {hashlib.sha256(os.fsencode(Path(path).readlink())).hexdigest()}"
-    if not stat.S_ISREG(found.st_mode):
-        return f"special: {stat.S_IFMT(found.st_mode):o}"
-    return f"file: {_file_digest(path, found)}"
+    def _value(self, path: str, name: str, found: os.stat_result, linked: bool) -> str:
+        if stat.S_ISLNK(found.st_mode):
+            self._links.append((name, path))
+            return f"link: {hashlib.sha256(os.fsencode(Path(path).readlink())).hexdigest()}"
+        if not stat.S_ISREG(found.st_mode):
+            return f"special: {stat.S_IFMT(found.st_mode):o}"
+        if linked:
+            self._left_bytes -= found.st_size
+            if self._left_bytes < 0:
+                return f"large: {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+        return f"file: {_file_digest(path, found)}"
 
 
 def _file_digest(path: str, found: os.stat_result) -> str:

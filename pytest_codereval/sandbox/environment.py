@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import functools
+import itertools
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import Cause, TrialError
@@ -40,31 +41,37 @@ class EnvironmentPlan:
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """The directories of one trial that its environment names."""
+    """Directories of one trial. `tools`: small programs and links that PATH needs; `cache`: compiled Python."""
 
     home: Path
     tmp: Path
-    bin_dir: Path
+    tools: Path
+    cache: Path
 
 
 class Environment:
     """The environments of one trial. `withheld_names` are the variables that only the agent does not get.
 
-    Raises TrialError(CONFIGURATION) when an author's variable names a withheld place or one that the sandbox sets.
+    Preparation and agent share their places; grading has none until `grading` is set. Raises
+    TrialError(CONFIGURATION) when an author's variable names a withheld place or one that the sandbox sets.
     """
 
-    def __init__(self, plan: EnvironmentPlan, places: Places, search_path: SearchPath) -> None:
+    def __init__(self, plan: EnvironmentPlan, places: Places, bin_dir: Path, search_path: SearchPath) -> None:
         self._places = places
+        self._bin_dir = bin_dir
         self._search_path = search_path
         self._withhold = Withheld(plan.withhold)
+        self._runs = itertools.count(1)
         self.venv: Path | None = None
         self.agent_path_dirs: list[Path] = []
+        self.preparing = True
+        self.grading: Places | None = None
         passed = _passed_through(plan.passthrough)
         self.withheld_names = tuple(
             sorted(name for name, value in passed.items() if name not in plan.extra and self._withhold.named_in(value))
         )
         self._check_extra(plan.extra)
-        self._variables = {**_basics(), **passed, **plan.extra, "HOME": str(places.home), "TMPDIR": str(places.tmp)}
+        self._variables = {**_basics(), **passed, **plan.extra}
 
     def _check_extra(self, extra: Mapping[str, str]) -> None:
         for name, value in extra.items():
@@ -78,25 +85,35 @@ class Environment:
                 )
 
     def of(self, phase: Phase) -> dict[str, str]:
-        """The complete environment of a process in `phase`."""
-        variables = dict(self._variables)
+        """The complete environment of a process in `phase`. In grading each has a fresh cache for compiled Python.
+
+        Raises TrialError(UNEXPECTED) for grading that has not begun.
+        """
+        places = self._places_of(phase)
+        variables = {**self._variables, "HOME": str(places.home), "TMPDIR": str(places.tmp), "PATH": self.path(phase)}
         if self.venv is not None:
             variables["VIRTUAL_ENV"] = str(self.venv)
-        variables["PATH"] = self.path(phase)
         if phase is Phase.AGENT:
             for name in self.withheld_names:
                 del variables[name]
             return variables
         variables[PHASE_VARIABLE] = str(phase)
         if phase is Phase.GRADE:
-            variables["PYTHONDONTWRITEBYTECODE"] = "1"
+            variables["PYTHONPYCACHEPREFIX"] = f"{places.cache}/{next(self._runs)}"
             variables["PYTHONNOUSERSITE"] = "1"
         return variables
+
+    def _places_of(self, phase: Phase) -> Places:
+        if phase is not Phase.GRADE:
+            return self._places
+        if self.grading is None:
+            raise TrialError(Cause.UNEXPECTED, "grading has not begun in this sandbox")
+        return self.grading
 
     def with_shims(self) -> dict[str, str]:
         """What to lay over the grading environment of a command that wants the agent's shims and mock directories."""
         return {
-            "PATH": self._join(self._shadowing(), self._search_path.folders),
+            "PATH": self._join(self._shadowing(), self._grading_folders),
             PHASE_VARIABLE: GRADE_WITH_SHIMS,
         }
 
@@ -104,72 +121,105 @@ class Environment:
         """The value of PATH in `phase`."""
         if phase is Phase.AGENT:
             return self._join(self._shadowing(), self._agent_folders)
-        return self._join([], self._search_path.folders)
+        return self._join([], self._grading_folders if phase is Phase.GRADE else self._preparation_folders)
+
+    @functools.cached_property
+    def _aliases(self) -> Aliases:
+        return Aliases(self._places.tools, self._withhold)
+
+    @functools.cached_property
+    def _wrappers(self) -> list[str]:
+        return self._search_path.python_wrappers(self._places.tools / "python", self._aliases.of)
+
+    @functools.cached_property
+    def _preparation_folders(self) -> list[str]:
+        return [*self._search_path.folders, *self._wrappers]
 
     @functools.cached_property
     def _agent_folders(self) -> list[str]:
-        return self._search_path.folders_without(self._withhold)
+        return [*map(self._aliases.of, self._search_path.folders), *self._wrappers]
+
+    @functools.cached_property
+    def _grading_folders(self) -> list[str]:
+        tools = self._places_of(Phase.GRADE).tools
+        return [*self._search_path.folders, *self._search_path.python_wrappers(tools / "python")]
+
+    @property
+    def base_path(self) -> str:
+        """What criteria find on PATH when nothing stands before it."""
+        return os.pathsep.join(self._search_path.folders)
 
     def _shadowing(self) -> list[Path]:
-        return [self._places.bin_dir, *self.agent_path_dirs]
+        return [self._bin_dir, *self.agent_path_dirs]
 
     def _join(self, first: Iterable[Path], folders: Iterable[str]) -> str:
         venv = [f"{self.venv}/bin"] if self.venv is not None else []
         return os.pathsep.join([*map(str, first), *venv, *folders])
 
     def login_script(self) -> str:
-        """Shell text that puts the phase's PATH first; sourced by login shells after the system reset theirs."""
-        shims = shlex.quote(self.with_shims()["PATH"])
-        return (
-            f"case ${{{PHASE_VARIABLE}-}} in\n"
-            f"  '') PATH={shlex.quote(self.path(Phase.AGENT))}:$PATH ;;\n"
-            f"  {GRADE_WITH_SHIMS}) PATH={shims}:$PATH ;;\n"
-            f"  *) PATH={shlex.quote(self.path(Phase.GRADE))}:$PATH ;;\n"
-            "esac\n"
-            "export PATH\n"
-        )
+        """Shell text that puts the phase's PATH first; sourced by login shells after the system reset theirs.
+
+        For preparation and agent until grading has begun, then for grading only; the agent's tells of no other PATH.
+        """
+        if self.grading is not None:
+            known = {GRADE_WITH_SHIMS: self.with_shims()["PATH"], "*": self.path(Phase.GRADE)}
+        elif self.preparing:
+            known = {str(Phase.PREPARE): self.path(Phase.PREPARE), "*": self.path(Phase.AGENT)}
+        else:
+            known = {"*": self.path(Phase.AGENT)}
+        cases = "".join(f"  {phase}) PATH={shlex.quote(path)}:$PATH ;;\n" for phase, path in known.items())
+        return f"case ${{{PHASE_VARIABLE}-}} in\n{cases}esac\nexport PATH\n"
+
+
+class Aliases:
+    """Links in `folder` that lead into withheld places without naming them."""
+
+    def __init__(self, folder: Path, withheld: Withheld) -> None:
+        self._folder = folder
+        self._withheld = withheld
+        self._known: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """`path` itself, or by a link when it is withheld.
+
+        A virtual environment finds its files from the parent of its `bin`, so the parent is what is linked.
+        """
+        if not self._withheld.holds(path):
+            return path
+        if path not in self._known:
+            parent, name = os.path.split(path)
+            link = self._folder / f"p{len(self._known) + 1}"
+            self._folder.mkdir(0o700, exist_ok=True)
+            link.symlink_to(parent)
+            self._known[path] = f"{link}/{name}"
+        return self._known[path]
 
 
 class SearchPath:
-    """The harness's own PATH, made absolute, plus what makes `python` and `python3` resolve.
+    """The harness's own PATH, made absolute, and what `python` and `python3` are where it lacks one of them."""
 
-    `tools` is a directory of this process for the small programs and links that this needs.
-    """
-
-    def __init__(self, tools: Path) -> None:
-        self._tools = tools
-        self._aliases: dict[str, str] = {}
+    def __init__(self) -> None:
         folders = [os.path.normpath(folder) for folder in os.get_exec_path() if folder.startswith("/")]
-        folders = [folder for folder in dict.fromkeys(folders) if os.access(f"{folder}/.", os.X_OK)]
-        self.folders = (*folders, *_python_wrappers(tools / "python", folders))
+        self.folders = tuple(folder for folder in dict.fromkeys(folders) if os.access(f"{folder}/.", os.X_OK))
+        path = os.pathsep.join(self.folders)
+        found = {name: shutil.which(name, path=path) for name in ("python", "python3")}
+        self._missing = tuple(name for name, program in found.items() if program is None)
+        self._python = found["python"] or found["python3"] or sys.executable
 
-    def folders_without(self, withheld: Withheld) -> list[str]:
-        """The same folders, those inside a withheld place reached by a link that does not name it."""
-        return [self._alias(folder) if withheld.holds(folder) else folder for folder in self.folders]
+    def python_wrappers(self, folder: Path, name_of: Callable[[str], str] = str) -> list[str]:
+        """Make `folder` with the missing names: the other one, else the harness's interpreter; none when none is.
 
-    def _alias(self, folder: str) -> str:
-        """A virtual environment finds its files from the parent of its `bin`, so the parent is what is linked."""
-        if folder not in self._aliases:
-            parent, name = os.path.split(folder)
-            link = self._tools / f"p{len(self._aliases) + 1}"
-            link.symlink_to(parent)
-            self._aliases[folder] = f"{link}/{name}"
-        return self._aliases[folder]
-
-
-def _python_wrappers(tools: Path, folders: Sequence[str]) -> list[str]:
-    """A folder with `python` or `python3` where the path lacks one: the other one, else the harness's interpreter."""
-    path = os.pathsep.join(folders)
-    found = {name: shutil.which(name, path=path) for name in ("python", "python3")}
-    if all(found.values()):
-        return []
-    tools.mkdir(exist_ok=True)
-    target = found["python"] or found["python3"] or sys.executable
-    for name in (name for name, program in found.items() if program is None):
-        wrapper = tools / name
-        wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(target)} "$@"\n', encoding="utf-8")
-        wrapper.chmod(0o755)
-    return [str(tools)]
+        `name_of` says by which path a directory is to be called.
+        """
+        if not self._missing:
+            return []
+        folder.mkdir(0o700, parents=True)
+        program = f"{name_of(str(Path(self._python).parent))}/{Path(self._python).name}"
+        for name in self._missing:
+            wrapper = folder / name
+            wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n', encoding="utf-8")
+            wrapper.chmod(0o755)
+        return [str(folder)]
 
 
 def _basics() -> dict[str, str]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import Cause, TrialError
 from .digest import Digest, difference, digest
 from .host_path import host_path
-from .removal import remove_tree
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -25,26 +25,38 @@ _TASK_DIR = re.compile(r"\$(?:TASK_DIR\b|\{TASK_DIR[}:#%/-])|TASK_DIR['\"]")
 
 
 class GradingMaterial:
-    """The grading material of one trial. `digests` holds the SHA-256 of each part by name."""
+    """The grading material of one trial.
 
-    def __init__(self, task: Task, task_file: Path, root: Path, dataset_paths: Sequence[str] = ()) -> None:
-        """Hash everything. `root` is the trial's own directory, outside the workspace; `dataset_paths` are the files of
-        the dataset as the task names them.
+    `keep_out` are places that the harness itself writes to, such as the run directory. `hide` comes before the agent,
+    `reveal` after the seal, then `verify` as often as what is shown is about to be used. `digests` holds the SHA-256 of
+    each part by name.
+    """
 
-        Raises TrialError(CONFIGURATION) when the reference is not there.
+    def __init__(
+        self,
+        task: Task,
+        task_file: Path,
+        root: Path,
+        dataset_paths: Sequence[str] = (),
+        keep_out: Collection[Path] = (),
+    ) -> None:
+        """`root` is the trial's own directory, outside the workspace.
+
+        Raises TrialError(CONFIGURATION) when the reference or a part of it that a criterion names is not there.
         """
         self._task = task
         self._task_dir = task_file.parent.absolute()
         self._root = root
+        self._keep_out = [*keep_out, root]
         self.dataset_files = [host_path(path, self._task_dir, "dataset.paths") for path in dataset_paths]
         self._reference = _reference_source(task, self._task_dir)
-        self._staged_reference = root / "reference"
         self._check_compared_files()
-        self._before = dict(self._hash())
-        self.digests = {name: each.sha256 for name, each in self._before.items()}
+        self._before: dict[str, Digest] = {}
+        self._link: Path | None = None
+        self._shown: Path | None = None
+        self._shown_digest: Digest | None = None
 
     def _check_compared_files(self) -> None:
-        """See before the agent runs that every file to be compared with is there."""
         for index, criterion in enumerate(self._task.success_criteria):
             name = getattr(criterion, "reference_file", None)
             if name is None or self._reference is None:
@@ -54,11 +66,15 @@ class GradingMaterial:
                 where = f"success_criteria[{index}].reference_file"
                 raise TrialError(Cause.CONFIGURATION, f"{where}: the reference has no file {name!r} with content")
 
+    @property
+    def digests(self) -> dict[str, str]:
+        return {name: each.sha256 for name, each in self._before.items()}
+
     def _hash(self) -> Iterator[tuple[str, Digest]]:
         if self._reference is not None:
             yield "reference", digest(self._reference)
         if self._uses_task_folder():
-            yield "task folder", digest(self._task_dir)
+            yield "task folder", digest(self._task_dir, exclude=self._keep_out)
         for path in self.dataset_files:
             yield f"dataset {path.name}", digest(path)
 
@@ -72,45 +88,60 @@ class GradingMaterial:
         """What preparation and hooks are told: where the task's folder is, by a path without spaces."""
         folder = str(self._task_dir)
         if not _SHELL_SAFE.fullmatch(folder):
-            link = self._root / "task"
-            if not link.is_symlink():
-                link.symlink_to(folder)
-            folder = str(link)
+            if self._link is None:
+                self._link = self._root / f"task-{secrets.token_hex(8)}"
+                self._link.symlink_to(folder)
+            folder = str(self._link)
         return {"TASK_DIR": folder}
 
     def hide(self) -> None:
-        """Take away what preparation could see, before the agent starts."""
-        (self._root / "task").unlink(missing_ok=True)
-        remove_tree(self._staged_reference)
+        """Take away what preparation could see and hash everything, before the agent starts."""
+        if self._link is not None:
+            self._link.unlink()
+            self._link = None
+        self._before = dict(self._hash())
 
     def reveal(self) -> dict[str, str]:
-        """Verify everything, stage the reference, and return what the grading environment is told.
+        """Verify everything, stage the reference under a fresh name, and return what graders are told.
 
-        Raises TrialError(TAMPERED) naming what changed since the trial was staged.
+        Raises TrialError(TAMPERED) naming what changed since the agent started.
         """
-        for name, after in self._hash():
-            changes = difference(self._before[name], after)
-            if changes:
-                shown = ", ".join(changes[:5]) + (f" and {len(changes) - 5} more" if len(changes) > 5 else "")
-                raise TrialError(Cause.TAMPERED, f"the {name} changed while the agent worked: {shown}")
+        self.verify()
         environment = self.task_environment()
         if self._task.reference is not None:
-            self._stage_reference()
-            environment["REFERENCE_DIR"] = str(self._staged_reference)
+            self._shown = self._root / f"reference-{secrets.token_hex(8)}"
+            self._stage_reference(self._shown)
+            self._shown_digest = digest(self._shown)
+            environment["REFERENCE_DIR"] = str(self._shown)
         return environment
 
-    def _stage_reference(self) -> None:
-        remove_tree(self._staged_reference)
-        self._staged_reference.mkdir(0o700)
+    def verify(self) -> None:
+        """See that nothing changed: neither the originals since the agent started nor what was revealed.
+
+        Raises TrialError(TAMPERED).
+        """
+        for name, after in self._hash():
+            _refuse_changes(name, self._before[name], after)
+        if self._shown is not None and self._shown_digest is not None:
+            _refuse_changes("staged reference", self._shown_digest, digest(self._shown))
+
+    def _stage_reference(self, target: Path) -> None:
+        target.mkdir(0o700)
         if self._reference is None:
             code = self._task.reference.code if self._task.reference else None
-            path = self._staged_reference / self._code_name()
+            path = target / self._code_name()
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(code or "", encoding="utf-8")
         elif self._reference.is_dir():
-            shutil.copytree(self._reference, self._staged_reference, dirs_exist_ok=True, ignore=_not_material)
+            shutil.copytree(
+                self._reference,
+                target,
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns(".git"),
+                ignore_dangling_symlinks=True,
+            )
         else:
-            shutil.copy(self._reference, self._staged_reference)
+            shutil.copy(self._reference, target)
 
     def _code_name(self) -> str:
         names = [getattr(criterion, "reference_file", None) for criterion in self._task.success_criteria]
@@ -118,7 +149,14 @@ class GradingMaterial:
 
     def reference_workspace(self) -> Workspace | None:
         """The staged reference as something to read from, None when the task has none or it is not revealed."""
-        return Workspace(self._staged_reference) if self._staged_reference.is_dir() else None
+        return Workspace(self._shown) if self._shown is not None else None
+
+
+def _refuse_changes(name: str, before: Digest, after: Digest) -> None:
+    changes = difference(before, after)
+    if changes:
+        shown = ", ".join(changes[:5]) + (f" and {len(changes) - 5} more" if len(changes) > 5 else "")
+        raise TrialError(Cause.TAMPERED, f"the {name} changed after the agent had started: {shown}")
 
 
 def _reference_source(task: Task, task_dir: Path) -> Path | None:
@@ -132,8 +170,3 @@ def _reference_source(task: Task, task_dir: Path) -> Path | None:
     if not there:
         raise TrialError(Cause.CONFIGURATION, f"reference.{key}: there is no {key} {path}")
     return path
-
-
-def _not_material(folder: str, names: list[str]) -> list[str]:
-    """Links and version control do not belong to a reference."""
-    return [name for name in names if name == ".git" or Path(folder, name).is_symlink()]

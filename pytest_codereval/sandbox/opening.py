@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
+import stat
+from pathlib import Path
 
 NO_MOUNTS = 1
 NO_MAGIC_LINKS = 2
@@ -12,6 +15,7 @@ NO_LINKS = 4
 BENEATH = 8
 
 _OPENAT2 = 437
+_O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
 
 
 class _How(ctypes.Structure):
@@ -54,3 +58,21 @@ def open_entry(folder: int, name: str, flags: int) -> int:
         if error.errno not in (errno.ENOSYS, errno.EPERM):
             raise
     return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+
+
+def let_owner_in(parent: int, name: str) -> None:
+    """Give the owner of a folder, an entry of `parent`, all permissions there, where that is possible. Links stay."""
+    with contextlib.suppress(OSError):
+        mode = os.lstat(name, dir_fd=parent).st_mode
+        if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+            _change_mode(parent, name, stat.S_IMODE(mode) | stat.S_IRWXU)
+
+
+def _change_mode(parent: int, name: str, mode: int) -> None:
+    handle = os.open(name, _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        Path(f"/proc/self/fd/{handle}").chmod(mode)
+    except FileNotFoundError:
+        os.chmod(name, mode, dir_fd=parent)
+    finally:
+        os.close(handle)

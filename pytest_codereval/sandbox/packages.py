@@ -23,8 +23,9 @@ INSTALL_TIMEOUT = 300.0
 def install_python_packages(sandbox: TempdirSandbox, packages: Sequence[str], task_dir: Path) -> None:
     """Make a virtual environment beside the workspace, first on the PATH of all phases, with `packages`.
 
-    Uses uv where the harness has it, else venv and pip; relative paths are relative to the task file. Raises
-    TrialError(CONFIGURATION) for a package that starts with a dash, TrialError(SANDBOX) when something fails.
+    Uses uv where the harness has it, else venv and pip, and shares no file with their caches; relative paths are
+    relative to the task file. Raises TrialError(CONFIGURATION) for a package that starts with a dash,
+    TrialError(SANDBOX) when something fails.
     """
     for package in packages:
         if package.startswith("-"):
@@ -34,7 +35,7 @@ def install_python_packages(sandbox: TempdirSandbox, packages: Sequence[str], ta
     uv = shutil.which("uv")
     if uv:
         make = [uv, "venv", "--quiet", "--system-site-packages", "--python", sys.executable, str(folder)]
-        install = [uv, "pip", "install", "--quiet", "--python", python, "--", *packages]
+        install = [uv, "pip", "install", "--quiet", "--link-mode", "copy", "--python", python, "--", *packages]
     else:
         make = [sys.executable, "-I", "-m", "venv", "--system-site-packages", str(folder)]
         install = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--", *packages]

@@ -74,6 +74,7 @@ class SurvivorsError(Exception):
 
     def __init__(self, pids: Sequence[int]) -> None:
         super().__init__(", ".join(map(str, pids)))
+        self.pids = tuple(pids)
 
 
 def run(

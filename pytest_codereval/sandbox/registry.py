@@ -37,15 +37,26 @@ class Registry:
 
     def new_root(self) -> Path:
         """A fresh, empty directory with an opaque name, for one trial."""
+        self.repair()
         root = self.home / f"t{next(self._numbers)}"
         root.mkdir(0o700, parents=False)
         return root
 
+    def repair(self) -> list[str]:
+        """Take back the permissions of the directories above the roots; what was wrong with this process's own.
+
+        The one further up is shared with other processes, so nobody can tell who changed it.
+        """
+        take_back(self._base)
+        return take_back(self.home)
+
     def release(self) -> None:
         """Remove everything and give the lock back. Nothing may be used afterwards."""
-        if self.owner == os.getpid() and not remove_tree(self.home):
-            with contextlib.suppress(OSError):
-                _lock_path(self.home).unlink()
+        if self.owner == os.getpid():
+            self.repair()
+            if not remove_tree(self.home):
+                with contextlib.suppress(OSError):
+                    _lock_path(self.home).unlink()
         os.close(self._lock)
 
     def forget(self) -> None:
@@ -65,8 +76,12 @@ def registry(parent: Path | None = None, *, avoid: Withheld | None = None) -> Re
     """
     place = Path(os.path.realpath(parent)) if parent is not None else _temporary_directory(avoid)
     known = _registries.get(place)
-    if known is not None and known.home.is_dir():
-        return known
+    if known is not None:
+        known.repair()
+        if known.home.is_dir():
+            return known
+        known.release()
+        del _registries[place]
     if (problem := _problem(place)) is not None:
         raise TrialError(Cause.CONFIGURATION, f"sandboxes cannot lie in {place}: {problem}")
     try:
@@ -80,6 +95,22 @@ def release_all() -> None:
     """Remove the directories of this process; called when it ends."""
     while _registries:
         _registries.popitem()[1].release()
+
+
+def take_back(folder: Path) -> list[str]:
+    """Make a directory of ours private to its owner again; what was wrong, in words."""
+    try:
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode):
+            return [f"{folder} was replaced"]
+        if found.st_mode & 0o777 == 0o700:
+            return []
+        folder.chmod(0o700)
+    except FileNotFoundError:
+        return [f"{folder} was removed"]
+    except OSError as error:
+        return [f"{folder}: {error.strerror}"]
+    return [f"the permissions of {folder} were changed"]
 
 
 def kill_below(root: Path) -> list[int]:

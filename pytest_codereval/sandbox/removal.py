@@ -9,8 +9,9 @@ import os
 import stat
 from pathlib import Path
 
+from .opening import let_owner_in
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
 
 
 def remove_tree(path: Path) -> tuple[str, ...]:
@@ -126,18 +127,5 @@ def _entries(folder: int) -> list[os.DirEntry[str]]:
 
 def _open_folder(parent: int, name: str) -> int:
     """Open a folder so that its entries can be removed: its owner gets all permissions first."""
-    mode = os.lstat(name, dir_fd=parent).st_mode
-    if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
-        with contextlib.suppress(OSError):
-            _grant(parent, name)
+    let_owner_in(parent, name)
     return os.open(name, _FOLDER, dir_fd=parent)
-
-
-def _grant(parent: int, name: str) -> None:
-    handle = os.open(name, _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-    try:
-        Path(f"/proc/self/fd/{handle}").chmod(0o700)
-    except FileNotFoundError:
-        os.chmod(name, 0o700, dir_fd=parent)
-    finally:
-        os.close(handle)

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .ignoring import matcher
-from .opening import open_entry
+from .opening import let_owner_in, open_entry
+from .removal import remove_tree
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
@@ -66,13 +67,18 @@ def snapshot(source: Path, target: Path, limits: Limits = Limits(), ignore: Sequ
     """Copy `source` to `target`, which is made. Nothing outside `source` is read, whatever lies in it.
 
     Kept: regular files (their x bits, no others), directories, and links that lead to something copied. Fifos, sockets,
-    devices, other links and what is above a limit are skipped; components matching `ignore` too. Raises OSError when
-    `target` cannot be written or `source` is no directory.
+    devices, other links and what is above a limit are skipped; components matching `ignore` too. Folders that their
+    owner may not enter are opened to him first. A `source` that is no directory gives an empty copy, with `.` skipped.
+    Raises OSError when `target` cannot be written; what was copied is removed then.
     """
     copy = _Copy(limits, ignore)
     target.mkdir(parents=True, exist_ok=True)
-    copy.tree(source, target)
-    copy.links(target)
+    try:
+        copy.tree(source, target)
+        copy.links(target)
+    except BaseException:
+        remove_tree(target)
+        raise
     return Manifest(tuple(copy.files), tuple(copy.kept_links), tuple(copy.skipped), copy.truncated)
 
 
@@ -93,7 +99,12 @@ class _Copy:
 
     def tree(self, source: Path, target: Path) -> None:
         """Copy files and directories; open descriptors grow with the depth, never with the width."""
-        top = (os.open(source, _FOLDER), os.open(target, _FOLDER), "")
+        try:
+            reading = _open_top(source)
+        except OSError as error:
+            self._skip(".", _why_no_folder(source, error))
+            return
+        top = (reading, os.open(target, _FOLDER), "")
         levels = [(*top, iter(self._level(*top)))]
         try:
             while levels:
@@ -116,6 +127,7 @@ class _Copy:
             self._skip(below, f"more than {self._limits.depth} levels deep")
             return None
         try:
+            let_owner_in(reading, name)
             source = open_entry(reading, name, _FOLDER)
         except OSError as error:
             self._skip(below, _reason(error))
@@ -139,16 +151,18 @@ class _Copy:
                 continue
             try:
                 found = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode):
-                    folders.append(entry.name)
-                elif stat.S_ISLNK(found.st_mode):
+                if stat.S_ISLNK(found.st_mode):
                     self._links.append((below, os.readlink(entry.name, dir_fd=reading)))
-                elif stat.S_ISREG(found.st_mode):
-                    self._file(reading, writing, entry.name, below, found)
-                else:
-                    self._skip(below, _KINDS.get(stat.S_IFMT(found.st_mode), "not a file"))
-            except FileNotFoundError:
-                self._skip(below, "gone")
+                    continue
+            except OSError as error:
+                self._skip(below, "gone" if isinstance(error, FileNotFoundError) else _reason(error))
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                folders.append(entry.name)
+            elif stat.S_ISREG(found.st_mode):
+                self._file(reading, writing, entry.name, below, found)
+            else:
+                self._skip(below, _KINDS.get(stat.S_IFMT(found.st_mode), "not a file"))
         return sorted(folders)
 
     def _scan(self, reading: int, path: str) -> Iterator[os.DirEntry[str]]:
@@ -220,6 +234,23 @@ class _Copy:
     def _skip(self, path: str, reason: str) -> None:
         if len(self.skipped) < 1000:
             self.skipped.append(Skipped(path, reason))
+
+
+def _open_top(source: Path) -> int:
+    parent = os.open(source.parent, _FOLDER)
+    try:
+        let_owner_in(parent, source.name)
+        return os.open(source.name, _FOLDER, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def _why_no_folder(source: Path, error: OSError) -> str:
+    if source.is_symlink():
+        return "replaced by a link"
+    if isinstance(error, FileNotFoundError):
+        return "removed"
+    return "replaced by what is no directory" if isinstance(error, NotADirectoryError) else _reason(error)
 
 
 def _reason(error: OSError) -> str:

@@ -19,12 +19,13 @@ from typing import Any
 
 from .. import clock
 from ..errors import Cause, TrialError
-from .supervisor import Channel
+from .channel import Channel
 
 PATIENCE = 15.0
 """Seconds that supervisor and keeper get for an answer; what they do themselves is bounded by 11 seconds."""
 
-_SCRIPT = Path(__file__).with_name("supervisor.py")
+_START = f"import sys; sys.path.append(sys.argv[1]); from {__package__}.supervisor import main; main(int(sys.argv[2]))"
+_ABOVE = Path(__file__).absolute().parents[__package__.count(".") + 1]
 
 
 class KeeperLost(Exception):
@@ -45,10 +46,11 @@ class Supervisor:
         self._status: int | None = None
         self.owner = os.getpid()
         self.alive = True
+        self.fit = True
 
     def works(self) -> bool:
         """Whether it can be asked; it says nothing of its own accord, so what can be read is the end of the stream."""
-        return self.alive and self.owner == os.getpid() and not _readable(self._channel, 0)
+        return self.alive and self.fit and self.owner == os.getpid() and not _readable(self._channel, 0)
 
     def open_keeper(self) -> Keeper:
         """A keeper that keeps nothing yet. Raises TrialError(SANDBOX) when the supervisor cannot be reached."""
@@ -83,9 +85,13 @@ class Supervisor:
         answer = self._ask({"settle": identity})
         return answer["status"], answer["survivors"]
 
-    def ping(self) -> None:
-        """Raise KeeperLost when the supervisor does not live, also when it has been killed and is still ending."""
-        self._ask({"ping": True})
+    def ping(self) -> list[str]:
+        """What somebody changed of the supervisor's standing.
+
+        Raises KeeperLost when it does not live, also when it has been killed and is still ending.
+        """
+        changed: list[str] = self._ask({"ping": True})["changed"]
+        return changed
 
     def _ask(self, question: Mapping[str, object]) -> dict[str, Any]:
         try:
@@ -130,7 +136,10 @@ class Supervisor:
 
 
 class Keeper:
-    """The keeper of one sandbox. Every wait may be interrupted: what it keeps is then killed, and `reap` proves it."""
+    """The keeper of one sandbox; `altered` names what somebody else changed of what its commands inherit.
+
+    Every wait may be interrupted: what it keeps is then killed, and `reap` proves it.
+    """
 
     def __init__(self, supervisor: Supervisor, identity: int, channel: Channel) -> None:
         self._supervisor = supervisor
@@ -138,6 +147,7 @@ class Keeper:
         self.channel = channel
         self._requests = itertools.count(1)
         self.usable = True
+        self.altered: list[str] = []
 
     def fileno(self) -> int:
         return self.channel.fileno()
@@ -222,7 +232,10 @@ class Keeper:
                 if message is None:
                     raise KeeperLost
                 if message.get("reap") == request:
-                    self._supervisor.ping()
+                    of_supervisor = self._supervisor.ping()
+                    self.altered += [*message["changed"], *of_supervisor]
+                    if of_supervisor:
+                        self._supervisor.fit = False
                     survivors: list[int] = message["survivors"]
                     return survivors
 
@@ -258,7 +271,7 @@ class Keeper:
     def release(self) -> list[int]:
         """As `reap`, then leave the keeper to the next sandbox."""
         survivors = self.reap(renew=True)
-        if survivors or not self._supervisor.alive:
+        if survivors or self.altered or not self._supervisor.alive:
             self.close()
         else:
             self._supervisor.give_back(self)
@@ -317,7 +330,7 @@ def _spawn(control: socket.socket) -> int:
         actions.append((os.POSIX_SPAWN_DUP2, spare, 3))
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", "-E", "-X", "utf8", str(_SCRIPT), "3"],
+            [sys.executable, "-I", "-S", "-E", "-B", "-X", "utf8", "-c", _START, str(_ABOVE), "3"],
             {"PATH": os.defpath},
             file_actions=actions,
             setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},

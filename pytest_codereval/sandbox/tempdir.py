@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Cause, TrialError
 from . import registry, supervision
 from .environment import Environment, EnvironmentPlan, Places, SearchPath
+from .keeper import MOST_NAMED, UNKNOWN
+from .preparation import Preparation, write_login_files, write_new
 from .process import SurvivorsError, run
 from .protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
 from .removal import remove_tree
+from .standing import changes, restore, standing
 from .supervision import Keeper, KeeperLost
 from .withholding import Withheld
 from .workspace import Workspace
@@ -22,7 +26,8 @@ from .writing import write_beneath
 if TYPE_CHECKING:
     from ..task.models import SandboxConfig
 
-_LOGIN_FILES = (".profile", ".bash_profile", ".zprofile")
+_ATTACKED = (errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.EACCES, errno.EPERM)
+"""What making files in a directory of ours fails with when somebody removed, replaced or barred it."""
 
 
 def create(config: SandboxConfig, *, environments: EnvironmentPlan, root_parent: Path | None = None) -> TempdirSandbox:
@@ -39,7 +44,7 @@ def create(config: SandboxConfig, *, environments: EnvironmentPlan, root_parent:
         withhold=environments.withhold,
     )
     place = registry.registry(root_parent, avoid=Withheld(environments.withhold))
-    return TempdirSandbox(place.new_root(), plan, _search_path(place.home), config.ignore_patterns)
+    return TempdirSandbox(place, plan, _search_path(), config.ignore_patterns)
 
 
 class TempdirSandbox:
@@ -53,19 +58,28 @@ class TempdirSandbox:
     driver = "tempdir"
 
     def __init__(
-        self, root: Path, plan: EnvironmentPlan, search_path: SearchPath, ignore_patterns: Sequence[str] = ()
+        self,
+        place: registry.Registry,
+        plan: EnvironmentPlan,
+        search_path: SearchPath,
+        ignore_patterns: Sequence[str] = (),
     ) -> None:
-        self.root = root
+        self._place = place
+        self.root = root = place.new_root()
         self.workspace = root / "workspace"
         self.home = root / "home"
         self.tmp = root / "tmp"
         self.bin_dir = root / "bin"
         self.leftovers: tuple[str, ...] = ()
+        self._preparation: Preparation | None = None
+        self._grading_fault: TrialError | None = None
+        self._standing: dict[str, Any] | None = None
         self._keeper: Keeper | None = None
         self._closed = False
         self._owner = os.getpid()
         try:
-            self._environment = Environment(plan, Places(self.home, self.tmp, self.bin_dir), search_path)
+            self._places = Places(self.home, self.tmp, root / "tools", root / "cache")
+            self._environment = Environment(plan, self._places, self.bin_dir, search_path)
             self._make()
         except BaseException:
             remove_tree(root)
@@ -75,13 +89,15 @@ class TempdirSandbox:
     def _make(self) -> None:
         for folder in (self.workspace, self.home, self.tmp, self.bin_dir):
             folder.mkdir(0o700)
-        line = f". {self.root}/login.sh\n"
-        for name in _LOGIN_FILES:
-            _write(self.home / name, line)
+        write_login_files(self.home, self._login_line)
         self._write_login_script()
 
+    @property
+    def _login_line(self) -> str:
+        return f". {self.root}/login.sh\n"
+
     def _write_login_script(self) -> None:
-        _write(self.root / "login.sh", self._environment.login_script())
+        write_new(self.root / "login.sh", self._environment.login_script())
 
     @property
     def agent_path_dirs(self) -> list[Path]:
@@ -114,6 +130,54 @@ class TempdirSandbox:
         """What to pass as `env` to a run in GRADE that is to meet the agent's shims and mock directories."""
         return self._environment.with_shims()
 
+    def end_preparation(self) -> None:
+        """Keep what `pre_run` left in HOME and TMPDIR for grading. Comes before the agent; may be called twice.
+
+        Raises TrialError(SANDBOX) when it cannot be kept.
+        """
+        if self._preparation is not None:
+            return
+        try:
+            self._preparation = Preparation(self.root, self._places, self._login_line, self.venv)
+            self._environment.preparing = False
+            self._write_login_script()
+        except OSError as error:
+            raise TrialError(
+                Cause.SANDBOX, f"what pre_run left in HOME and TMPDIR cannot be kept for grading: {error}"
+            ) from error
+
+    def begin_grading(self) -> None:
+        """Give GRADE its own HOME, TMPDIR and start-up files, as they were when preparation ended.
+
+        Comes after the seal and before the first run in GRADE; nothing of the agent runs afterwards. Raises
+        TrialError(TAMPERED), each time it is called, when the agent changed what graders would run; they can be run
+        nevertheless, for `post_run`, without what was changed.
+        """
+        if self._environment.grading is None and self._grading_fault is None:
+            self.end_preparation()
+            assert self._preparation is not None
+            self._grading_fault = self._begin_grading(self._preparation)
+        if self._grading_fault is not None:
+            raise self._grading_fault
+
+    def _begin_grading(self, preparation: Preparation) -> TrialError | None:
+        try:
+            problems = preparation.restore()
+            venv_problems = preparation.venv_problems(self._environment.base_path)
+            if venv_problems:
+                self._environment.venv = None
+            self._environment.grading = preparation.grading
+            write_new(preparation.folder / "login.sh", self._environment.login_script())
+        except OSError as error:
+            self._environment.grading = None
+            cause = Cause.TAMPERED if error.errno in _ATTACKED else Cause.SANDBOX
+            return TrialError(cause, f"no place for grading can be made: {error}")
+        problems += venv_problems
+        if not problems:
+            return None
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        return TrialError(Cause.TAMPERED, f"the agent changed what graders would use: {'; '.join(problems[:3])}{more}")
+
     def run(
         self,
         argv: Sequence[str],
@@ -126,6 +190,8 @@ class TempdirSandbox:
         """See `protocol.Sandbox.run`. What an AGENT run leaves in the background lives on until `reap`."""
         if self._closed:
             raise TrialError(Cause.UNEXPECTED, "the sandbox is closed")
+        self._check_order(phase)
+        environment = {**self._environment.of(phase), **(env or {})}
         if phase is Phase.GRADE and not self._workspace_is_there():
             return ProcessResult(126, stderr=b"the workspace was removed or replaced by a link\n")
         try:
@@ -133,7 +199,7 @@ class TempdirSandbox:
                 self._open_keeper(),
                 argv,
                 cwd=str(self.workspace),
-                env={**self._environment.of(phase), **(env or {})},
+                env=environment,
                 timeout=timeout,
                 output_limit=output_limit,
                 scoped=phase is not Phase.PREPARE,
@@ -142,7 +208,14 @@ class TempdirSandbox:
         except KeeperLost:
             raise self._loss() from None
         except SurvivorsError as error:
-            raise _survivors(str(error)) from None
+            raise _survivors(error.pids) from None
+
+    def _check_order(self, phase: Phase) -> None:
+        if phase is not Phase.GRADE and self._environment.grading is not None:
+            raise TrialError(Cause.UNEXPECTED, f"a run in {phase} after grading has begun")
+        if phase is Phase.AGENT:
+            self.end_preparation()
+            self._standing = self._standing or standing()
 
     def write_file(self, path: str, content: bytes) -> None:
         """See `protocol.Sandbox.write_file`."""
@@ -164,7 +237,32 @@ class TempdirSandbox:
         Raises TrialError(TAMPERED) when keeper or supervisor were killed, TrialError(SANDBOX) when processes outlive
         SIGKILL. The sandbox can be used again afterwards.
         """
-        self._end_processes(last=False)
+        altered = self._restore_standing()
+        try:
+            self._end_processes(last=False)
+        finally:
+            altered += self._take_back_directories()
+        if self._keeper is not None and self._keeper.altered:
+            altered += self._keeper.altered
+            self._keeper.close()
+            self._keeper = None
+        if altered:
+            raise TrialError(Cause.TAMPERED, f"the agent changed what is not its own: {', '.join(altered)}")
+
+    def _take_back_directories(self) -> list[str]:
+        return [*self._place.repair(), *registry.take_back(self.root)]
+
+    def _restore_standing(self) -> list[str]:
+        """Undo what the agent did to the limits of this process; what it was."""
+        if self._standing is None:
+            return []
+        altered = changes(self._standing, standing())
+        if not altered:
+            return []
+        restore(self._standing)
+        lasting = changes(self._standing, standing())
+        self._standing = None
+        return [f"{name} of pytest{' (for good)' if name in lasting else ''}" for name in altered]
 
     def _end_processes(self, *, last: bool) -> None:
         keeper = self._keeper
@@ -178,7 +276,7 @@ class TempdirSandbox:
         if last:
             self._keeper = None
         if survivors:
-            raise _survivors(", ".join(map(str, survivors)))
+            raise _survivors(survivors)
 
     def _settle(self, keeper: Keeper) -> list[int]:
         """The end of a keeper that was given up, because a wait for it was interrupted."""
@@ -203,7 +301,7 @@ class TempdirSandbox:
         except TrialError as error:
             return error
         if survivors:
-            return _survivors(", ".join(map(str, survivors)))
+            return _survivors(survivors)
         return TrialError(Cause.SANDBOX, "the keeper of the agent's processes ended by itself")
 
     def close(self) -> None:
@@ -211,9 +309,11 @@ class TempdirSandbox:
         if self._closed or self._owner != os.getpid():
             return
         try:
+            self._restore_standing()
             self._end_processes(last=True)
         finally:
             self._closed = True
+            self._take_back_directories()
             self.leftovers = remove_tree(self.root)
 
 
@@ -225,26 +325,17 @@ def shut_down() -> None:
 
 atexit.register(shut_down)
 
-_search_paths: dict[tuple[str, Path], SearchPath] = {}
+_search_paths: dict[str, SearchPath] = {}
 
 
-def _search_path(home: Path) -> SearchPath:
+def _search_path() -> SearchPath:
     """The search path of this process; made anew when the harness's PATH changes."""
-    key = (os.environ.get("PATH", ""), home)
+    key = os.environ.get("PATH", "")
     if key not in _search_paths:
-        tools = home / f"s{len(_search_paths) + 1}"
-        tools.mkdir(0o700)
-        _search_paths[key] = SearchPath(tools)
+        _search_paths[key] = SearchPath()
     return _search_paths[key]
 
 
-def _survivors(pids: str) -> TrialError:
-    return TrialError(Cause.SANDBOX, f"processes of the sandbox cannot be killed: {pids}")
-
-
-def _write(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, os.fsencode(text))
-    finally:
-        os.close(descriptor)
+def _survivors(pids: Sequence[int]) -> TrialError:
+    named = ", ".join("of unknown id" if pid == UNKNOWN else str(pid) for pid in pids[:MOST_NAMED])
+    return TrialError(Cause.SANDBOX, f"processes of the sandbox cannot be killed: {named}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import stat
 from pathlib import Path
 
 from .opening import BENEATH, NO_MAGIC_LINKS, NO_MOUNTS, open_at
@@ -19,11 +20,21 @@ def write_beneath(root: Path, path: str, content: bytes) -> None:
     """
     if path.startswith("/") or ".." in path.split("/"):
         raise OSError(errno.EXDEV, "the path leaves the workspace", path)
+    try:
+        _write_beneath(root, path, content)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, "not a path", path) from error
+
+
+def _write_beneath(root: Path, path: str, content: bytes) -> None:
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _make_folders(folder, posixpath.dirname(posixpath.normpath(path)))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY
         with open(_open(folder, posixpath.normpath(path), flags, 0o644), "wb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+            file.truncate()
             file.write(content)
     finally:
         os.close(folder)

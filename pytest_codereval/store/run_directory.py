@@ -19,6 +19,9 @@ from .. import clock
 from ..errors import CoderEvalError
 from ..text import wire
 
+FORMAT = "codereval-run"
+OWN_NAMES = frozenset({"lock", "run.json", "trials", "active", "earlier"})
+
 ONLY_TRIAL = "trial"
 """Folder name of a trial that has no label, being the only one of its task."""
 
@@ -39,6 +42,7 @@ class RunDirectory:
             return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self._refuse_foreign()
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise CoderEvalError(f"the run directory {self.path} cannot be used: {error.strerror}") from None
@@ -48,7 +52,20 @@ class RunDirectory:
             os.close(lock)
             raise CoderEvalError(f"the run directory {self.path} is in use by another session") from None
         self._lock = lock
+        list(self.close_active())
         self._put_aside()
+
+    def _refuse_foreign(self) -> None:
+        """A directory that holds something else is no run directory: nothing of it may be moved."""
+        names = {entry.name for entry in self.path.iterdir()}
+        if names <= OWN_NAMES:
+            return
+        try:
+            session = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            session = None
+        if not isinstance(session, dict) or session.get("format") != FORMAT:
+            raise CoderEvalError(f"{self.path} is not empty and holds no run; choose an empty or a new run directory")
 
     def release(self) -> None:
         """Let another session use the directory."""
@@ -67,7 +84,7 @@ class RunDirectory:
 
     def write_session(self, summary: Mapping[str, object]) -> None:
         """Write run.json: what the session was and how it ended."""
-        write_json(self.path / "run.json", {"format": "codereval-run", "version": 1} | dict(summary))
+        write_json(self.path / "run.json", {"format": FORMAT, "version": 1} | dict(summary))
 
     def new_trial(self, task_id: str, label: str) -> Path:
         """Make the folder of a trial; a further run of the same trial in this session gets one of its own."""

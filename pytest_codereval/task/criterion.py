@@ -26,6 +26,12 @@ def _known_metrics(thresholds: dict[str, float]) -> dict[str, float]:
     return thresholds
 
 
+def _plain_name(name: str) -> str:
+    if not name.isprintable() or any(sign in name for sign in ("[", "]", "::")):
+        raise problem("expected a name of printable characters without '[', ']' and '::'")
+    return name
+
+
 class StopEarly(StrictModel):
     """When a verdict of this criterion may end the agent's run. `decide_within` counts tool calls."""
 
@@ -41,7 +47,7 @@ class Criterion(StrictModel):
 
     type: str
     description: str
-    name: NonBlank | None = None
+    name: Annotated[NonBlank, AfterValidator(_plain_name)] | None = None
     weight: Weight = 1.0
     pass_threshold: Fraction = 0.9
     suite_thresholds: Annotated[dict[str, Number], AfterValidator(_known_metrics)] | None = Field(default=None)

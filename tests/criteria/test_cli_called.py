@@ -12,6 +12,7 @@ import pytest
 from pytest_codereval.criteria.cli_called import check
 from pytest_codereval.criteria.contract import Evidence, Judgement
 from pytest_codereval.errors import JudgingError
+from pytest_codereval.judging.bounded import bounded
 from pytest_codereval.recorder.invocation import Invocation, InvocationLog
 from pytest_codereval.sandbox.workspace import Workspace
 
@@ -153,6 +154,16 @@ def test_a_log_that_cannot_be_used_fails_every_criterion(
     assert "mocks/calls.jsonl" in result.reason
 
 
+@pytest.mark.parametrize("line", ['{"argv": []}', "{", '{"argv": [], "rule_error": 1}'])
+def test_a_log_without_end_fails_in_time(called: Judge, workspace: Path, line: str) -> None:
+    written(workspace, *[line] * 1_000_000)
+    result = bounded(lambda: called(verb="get", log="mocks/calls.jsonl", min_count=0, max_count=0), 2)
+    assert (result.score, result.reason) == (
+        0.0,
+        "the log of calls cannot be used: mocks/calls.jsonl has more than 100000 lines",
+    )
+
+
 def test_an_empty_log_is_a_mock_that_was_never_called(called: Judge, workspace: Path) -> None:
     written(workspace)
     assert called(verb="get", log="mocks/calls.jsonl").score == 0.0
@@ -188,7 +199,7 @@ def test_the_nearest_calls_and_what_differs(called: Judge) -> None:
     result = called(recorded, tool="uip", verb="get", positional=["p1"], flags={"model": "pro"})
     assert result.reason == "0 matching calls, expected at least 1"
     assert result.details.splitlines() == [
-        "nearest of 5 recorded:",
+        "nearest of 5 calls recorded:",
         "  uip get p1 --model x  <- flag --model equals 'pro': got 'x'",
         "  uip get p2  <- positional 1: expected 'p1', got 'p2'",
         "  uip get  <- positional 1: expected 'p1', got nothing",
@@ -207,8 +218,19 @@ def test_forbidden_calls_are_listed(called: Judge) -> None:
     assert result.details.splitlines() == ["  uip rm x", "  uip rm x", "  uip rm x", "  +2 more"]
 
 
+def test_nothing_recorded_is_said(called: Judge) -> None:
+    assert called(log(), verb="get").reason == "0 matching calls, expected at least 1; no call was recorded"
+    assert called(log("uip get"), verb="get", min_count=2).reason == (
+        "1 matching call, expected at least 2; no other call was recorded"
+    )
+    assert called(log("uip rm"), verb="get").details.startswith("nearest of 1 call recorded:\n")
+
+
 def test_a_guard_that_nothing_matched_says_so(called: Judge) -> None:
-    assert "guard unproven" in called(log("uip get"), verb="rm", min_count=0, max_count=0).reason
+    unproven = "(guard unproven: a pattern with a typo would match nothing either)"
+    reason = called(log("uip get"), verb="rm", min_count=0, max_count=0).reason
+    assert reason == f"0 matching calls, expected none, of 1 call recorded {unproven}"
+    assert "of 0 calls recorded (guard unproven" in called(log(), verb="rm", min_count=0, max_count=0).reason
     assert "unproven" not in called(log("uip get"), verb="get").reason
 
 

@@ -7,7 +7,7 @@ import datetime
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -102,7 +102,13 @@ def test_score_is_the_ratio_of_assertions(check):
     judgement = check({"a": 1}, ("a", "equals", 1), ("a", "equals", 2), ("b", "exists"), ("a", "gt", 0))
     assert judgement.score == 0.5
     assert "a equals 2: found 1" in judgement.details
-    assert "b exists" in judgement.details
+    assert "b exists: found nothing (or null)" in judgement.details
+
+
+def test_values_are_shown_as_json(check):
+    details = check({"a": [True, None, "é"]}, ("a", "equals", {"b": False})).details
+    assert details == 'a equals {"b": false}: found [true, null, "é"]'
+    assert "None" not in check({"l": [1, "a"]}, ("sort(l)", "exists")).details
 
 
 def test_valid_json_is_enough_without_assertions(check):
@@ -147,6 +153,47 @@ def test_many_equal_names_take_no_time(check):
     assert len(judgement.reason) < 1000
 
 
+HUGE = (
+    '{"a": 1e400, "b": -1e400, "i": ' + "9" * 4000 + ', "s": "x", "n": null, "l": [1, "a"], "h": [' + "9" * 4000 + "]}"
+)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("floor(a)", "ceil(a)", "ceil(b)", "abs(b)", "avg(h)", "sum(h)", "sort(l)", "max(l)", "sum([a, b])"),
+        *("to_number(s)", "keys(n)", "length(a)", "join(s, l)", "sort_by(l, &x)", "max_by(l, &@)", "avg([a, i])"),
+        *("to_string(a)", "i", "reverse(a)", "map(&floor(@), [a])", "a > i"),
+    ],
+)
+@pytest.mark.parametrize("assertion", [("equals", "none"), ("gt", "none"), ("type", "boolean"), ("regex", "^none")])
+def test_no_value_of_the_agent_is_an_error(check, expression, assertion):
+    judgement = check(HUGE, (expression, *assertion))
+    assert judgement.score == 0 or (expression, assertion[0]) == ("a > i", "type")
+    assert judgement.score or expression in judgement.details
+
+
+JSON_LIKE = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=6,
+)
+ONE_ARGUMENT = ["abs", "avg", "ceil", "floor", "keys", "length", "max", "min", "not_null", "reverse", "sort", "sum"]
+
+
+@given(JSON_LIKE, st.sampled_from([*ONE_ARGUMENT, "to_array", "to_number", "to_string", "type", "values"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_no_function_makes_an_error_of_a_value(check, value, function):
+    text = json.dumps(value).replace("Infinity", "1e999")
+    assert 0 <= check(text, (f"{function}(@)", "exists")).score <= 1
+
+
+def test_a_deep_value_is_no_error(check):
+    deep = '{"a": ' * 900 + "1" + "}" * 900
+    assert check(deep, ("a", "equals", 1)).score == 0
+    assert check(deep, ("a", "exists")).score == 1
+
+
 @pytest.fixture
 def schema(check, workspace):
     """Judge a JSON text by a schema."""
@@ -157,6 +204,11 @@ def schema(check, workspace):
 
     return run
 
+
+KEYWORDS = """$ref $schema $id $anchor $defs $dynamicRef additionalProperties allOf anyOf const contains
+dependentRequired dependentSchemas else enum exclusiveMaximum format if items maxContains maxItems maxLength maximum
+minContains minProperties multipleOf not oneOf pattern patternProperties prefixItems properties propertyNames required
+then type unevaluatedItems unevaluatedProperties uniqueItems""".split()
 
 PERSON = {
     "type": "object",
@@ -204,6 +256,37 @@ def test_schema_that_cannot_be_used_fails_with_the_reason(schema, bad):
     judgement = schema('"a"', bad)
     assert judgement.score == 0
     assert "schema" in judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ('{"a": 1e400}', {"properties": {"a": {"multipleOf": 2}}}),
+        ('{"a": 1e400}', {"properties": {"a": {"multipleOf": 0.1}}}),
+        ('{"a": -1e400}', {"properties": {"a": {"type": "integer", "multipleOf": 3}}}),
+        ("9" * 400, {"multipleOf": 0.5}),
+        ("9" * 4000, {"multipleOf": 0.3}),
+        ("5", '{"multipleOf": 0}'),
+        ('{"a": 1e400}', {"properties": {"a": {"maximum": 5, "type": "integer"}}}),
+        (
+            '{"a": ' * 900 + "1" + "}" * 900,
+            {"$defs": {"x": {"properties": {"a": {"$ref": "#/$defs/x"}}}}, "$ref": "#/$defs/x"},
+        ),
+        ("[" * 900 + "]" * 900, {"uniqueItems": True, "enum": [1]}),
+    ],
+)
+def test_no_value_makes_an_error_of_a_schema(schema, text, bad):
+    judgement = schema(text, bad)
+    assert judgement.score == 0
+    assert "does not follow schema.json: " in judgement.reason
+    assert len(judgement.reason) < 1000
+
+
+@given(JSON_LIKE, JSON_LIKE, st.sampled_from(KEYWORDS))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_no_keyword_makes_an_error_of_a_value(schema, value, argument, keyword):
+    text, rules = (json.dumps(item).replace("Infinity", "1e999") for item in (value, {keyword: argument}))
+    assert schema(text, rules).score in (0, 1)
 
 
 def test_missing_schema_fails(check):

@@ -105,3 +105,28 @@ def test_skill_triggered(judge, used, skill_call):
     assert (expected.score, unexpected.score) == ((1, 0) if used else (0, 1))
     assert (expected.label, expected.expected_label) == ("yes" if used else "no", "yes")
     assert (unexpected.label, unexpected.expected_label) == ("yes" if used else "no", "no")
+
+
+def endless():
+    value = {}
+    value["again"] = value
+    return value
+
+
+def deep():
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "odd", [endless(), deep(), {1: {(2,): 3}}, {"n": 10**5000}], ids=["endless", "deep", "key", "n"]
+)
+@pytest.mark.parametrize("bounds", [{}, {"min_count": 0, "max_count": 0}])
+def test_parameters_that_are_no_json_are_a_fail(judge, odd, bounds):
+    judgement = judge(type="command_executed", calls=[call("Odd", value=odd)], command_pattern="x", **bounds)
+    assert judgement.score == 0
+    assert judgement.reason.startswith("the parameters of a call of Odd cannot be written as JSON: ")
+    assert judge(type="command_executed", calls=[call("Odd", value=odd)]).score == 1
+    assert judge(type="skill_triggered", calls=[call("Odd", v=odd)], skill_name="s", expected_skill="").score == 1

@@ -99,7 +99,9 @@ def test_nothing_lives_after_a_crash(repo: Repo, mark: str) -> None:
 def test_an_interrupt_ends_agents_and_writes_records(
     repo: Repo, mark: str, workers: str, number: signal.Signals
 ) -> None:
-    repo.script("long", {"bash": _daemons(repo, mark)}, {"sleep": 300})
+    cleaned = repo.path / "cleaned"
+    steps = [{"bash": _daemons(repo, mark)}, {"sleep": 300}]
+    repo.script("long", *steps, post_run=[{"command": f"echo cleaned > {cleaned}"}])
     process = _start(repo, workers)
     _until((repo.path / "started").exists, "the agent")
     process.send_signal(number)
@@ -107,6 +109,9 @@ def test_an_interrupt_ends_agents_and_writes_records(
     assert _alive(mark) == []
     record = repo.record("long")
     assert (record["status"], record["cause"]) == ("error", "interrupted")
+    assert [event["kind"] for event in record["trajectory"]["events"]] == ["ToolCall"]
+    assert [result["verdict"] for result in record["criteria"]] == ["not_evaluated"]
+    assert cleaned.exists()
     assert json.loads((repo.path / "run" / "run.json").read_text())["exit_status"] == 2
 
 
@@ -128,3 +133,19 @@ def test_kill_9_of_pytest_leaves_no_agent_behind(repo: Repo, mark: str, workers:
     process.kill()
     process.wait(DEADLINE)
     _until(lambda: not _alive(mark), "the supervisor to end the agent's processes")
+    (repo.path / "tasks" / "long.yaml").unlink()
+    repo.task("next")
+    repo.run().assert_outcomes(passed=1)
+    (left,) = (repo.path / "run" / "earlier").glob("*/trials/long/trial/record.json")
+    assert json.loads(left.read_text())["cause"] == "interrupted"
+
+
+def test_an_interrupt_while_cleaning_up_keeps_the_verdict(repo: Repo) -> None:
+    hook = f"echo started > {repo.path}/started; sleep 60"
+    repo.task("slow", post_run=[{"command": hook, "timeout": 100}])
+    process = _start(repo)
+    _until((repo.path / "started").exists, "post_run")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE) == pytest.ExitCode.INTERRUPTED
+    record = repo.record("slow")
+    assert (record["status"], record["criteria"][0]["verdict"]) == ("passed", "pass")

@@ -181,6 +181,30 @@ def test_an_expected_failure_does_not_fail_the_session(repo: Repo) -> None:
     assert "failure" not in repo.cases().values()
 
 
+def test_an_error_is_never_an_expected_failure(repo: Repo) -> None:
+    repo.script("crashes", {"crash": "x"})
+    repo.task("errs", success_criteria=[UNJUDGED])
+    repo.file(
+        "conftest.py",
+        """
+        import pytest
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.xfail(reason="known"))
+        """,
+    )
+    result = repo.run()
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["trials: 2 error"])
+
+
+def test_criteria_of_one_name_are_told_apart(repo: Repo) -> None:
+    named = [{**PASS, "name": name} for name in ("x", "x", "x-2", "x")]
+    repo.task("named", success_criteria=named)
+    repo.run()
+    assert sorted(repo.cases()) == ["named", "x", "x-2", "x-2-2", "x-3"]
+
+
 def test_an_agent_that_is_not_available_is_an_error_before_anything_is_staged(repo: Repo) -> None:
     repo.task("hello", agent={"type": "claude-code"}, pre_run=[{"command": "touch /nowhere/at/all"}])
     result = repo.run()

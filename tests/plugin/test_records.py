@@ -156,6 +156,26 @@ def test_a_worker_that_dies_loses_no_trial(repo: Repo, workers: str) -> None:
     assert repo.cases()["hello"] == "passed"
     record = repo.record("killer")
     assert (record["status"], record["cause"]) == ("error", "interrupted")
+    assert repo.cases()["file_exists-greeting-is-there"] in ("passed", "skipped")
+    result.stdout.fnmatch_lines(["trials: 1 passed, 1 error", "pass rate: 50.0%"])
+
+
+def test_a_record_that_vanishes_makes_the_session_unbelievable(repo: Repo) -> None:
+    repo.task("a-first")
+    repo.script(
+        "b-vandal",
+        {"bash": f"rm -rf {repo.path}/run/trials/a-first"},
+        success_criteria=[{"type": "run_command", "description": "true", "command": "true"}],
+    )
+    result = repo.run()
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    result.stdout.fnmatch_lines(["*the records of 1 trials are gone, e.g. a-first*"])
+
+
+def test_a_trial_that_fails_twice_counts_once(repo: Repo) -> None:
+    repo.script("crash", {"crash": "x"}, post_run=[{"command": f"rm -rf {repo.path}/run/trials/crash"}])
+    result = repo.run()
+    result.stdout.fnmatch_lines(["trials: 1 error", "pass rate: 0.0%"])
 
 
 def test_a_report_that_gets_lost_fails_the_session(repo: Repo) -> None:

@@ -59,6 +59,49 @@ def test_a_grader_that_was_changed_is_not_believed(repo: Repo, material: str) ->
     assert repo.record("attack")["cause"] == "tampered"
 
 
+def test_what_the_harness_and_preparation_write_is_no_tampering(repo: Repo) -> None:
+    repo.file("check.py", "import sys\nsys.exit(0)\n")
+    grader = {"type": "run_command", "description": "graded", "command": "python3 $TASK_DIR/check.py"}
+    repo.script(
+        "honest", {"say": "x"}, success_criteria=[grader], pre_run=[{"command": "date > $TASK_DIR/prepared.txt"}]
+    ).rename(repo.path / "honest.yaml")
+    repo.pytester.runpytest_subprocess("honest.yaml", "--codereval-repeat=2").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("target", ["$(env | grep ^REFERENCE | cut -d= -f2)/answer.txt", "$TASK_DIR/check.py"])
+def test_a_program_of_the_agent_that_a_criterion_runs_cannot_change_what_judges_it(repo: Repo, target: str) -> None:
+    repo.file("tasks/check.py", "import sys\nsys.exit(1)\n")
+    repo.file("tasks/solution/answer.txt", "42\n")
+    commands = ["sh app.sh", "cmp answer.txt $REFERENCE_DIR/answer.txt", "python3 $TASK_DIR/check.py"]
+    repo.script(
+        "attack",
+        {"write": {"path": "app.sh", "content": f"echo 7 > answer.txt; cat answer.txt > {target}"}},
+        reference={"directory": "solution"},
+        success_criteria=[{"type": "run_command", "description": text, "command": text} for text in commands],
+    )
+    repo.run().assert_outcomes(errors=1)
+    assert repo.record("attack")["cause"] == "tampered"
+
+
+def test_a_link_in_place_of_the_task_folder_is_not_followed(pytester: pytest.Pytester) -> None:
+    spaced = pytester.mkdir("with space")
+    (spaced / "grade.sh").write_text("exit 1\n")
+    (spaced / "task.yaml").write_text(
+        """
+task_id: spaced
+description: d
+initial_prompt: p
+agent:
+  type: script
+  steps:
+    - bash: mkdir ../evil; echo exit 0 > ../evil/grade.sh; ln -s "$PWD/../evil" ../task
+success_criteria:
+  - {type: run_command, description: graded, command: sh $TASK_DIR/grade.sh}
+"""
+    )
+    pytester.runpytest_subprocess(str(spaced), "-p", "no:cacheprovider").assert_outcomes(failed=1)
+
+
 def test_a_reference_that_was_changed_is_not_believed(repo: Repo) -> None:
     repo.file("tasks/solution/answer.txt", "42\n")
     command = "cmp answer.txt $REFERENCE_DIR/answer.txt"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from pytest_codereval.recorder.invocation import InvocationLog
 from pytest_codereval.recorder.recorder import Recorder
+from pytest_codereval.sandbox.protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 INTERPRETERS = {"dash": "/bin/dash", "bash": "/bin/bash -p", "busybox": "/bin/busybox sh"}
@@ -34,6 +36,7 @@ class Shadowed:
     def __init__(self, root: Path, tools: list[Tool], interpreter: str | None) -> None:
         self.bin = root / "bin"
         self.spool = root / "spool"
+        self.calls = self.spool / "calls"
         self.recorder = Recorder(tools, self.bin, self.spool, interpreter=interpreter)
         self.recorder.install()
 
@@ -95,3 +98,48 @@ class NonRoot:
             finally:
                 os._exit(status)
         assert os.waitpid(child, 0)[1] == 0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.002)
+
+
+def record(*argv: str, tool: str = "uip", count: int | None = None, end: bool = True) -> bytes:
+    fields = ["1", tool, "/", "1", str(len(argv) if count is None else count), *argv, *(["END"] if end else [])]
+    return b"".join(field.encode() + b"\0" for field in fields)
+
+
+class Box:
+    """Runs programs as a sandbox does, with a PATH and a HOME of its own."""
+
+    def __init__(self, path: str, home: Path) -> None:
+        self.env = {"PATH": path, "HOME": str(home)}
+        self.phases: list[Phase] = []
+
+    def environment(self, phase: Phase) -> dict[str, str]:
+        return self.env
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        phase: Phase,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+        output_limit: int = DEFAULT_OUTPUT_LIMIT,
+    ) -> ProcessResult:
+        self.phases.append(phase)
+        done = subprocess.run(
+            argv, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+        )
+        return ProcessResult(done.returncode, done.stdout, done.stderr)
+
+
+def box(tools: Shadowed, tmp_path: Path, *, path: str | None = None, profile: str | None = None) -> Any:
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    (home / ".profile").write_text(f"PATH={tools.bin}:$PATH\n" if profile is None else profile)
+    return Box(path or f"{tools.bin}:{SYSTEM_PATH}", home)

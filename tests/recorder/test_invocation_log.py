@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_codereval.errors import JudgingError
+from pytest_codereval.recorder import log as log_module
 from pytest_codereval.recorder.invocation import Invocation, InvocationLog
-from pytest_codereval.recorder.log import parse_log, place_log, remove_log, render_log
+from pytest_codereval.recorder.log import log_in_workspace, parse_log, render_log
 
 from .shadowing import NonRoot
 
@@ -134,15 +135,12 @@ def tree(root: Path) -> dict[str, Any]:
 
 def test_the_log_is_there_only_in_between(root: Path) -> None:
     before = tree(root)
-    place_log(root, LOG)
-    text = (root / "cli_mocks" / "calls.jsonl").read_text()
-    assert json.loads(text) == {"ts": 12.346, "tool": "uip", "argv": ["a b", "\udcff", "é\n"], "exit": 3}
-    assert [path.name for path in (root / "cli_mocks").iterdir()] == ["calls.jsonl"]
-    remove_log(root)
-    assert tree(root) == before
-    place_log(root, LOG)
-    remove_log(root)
-    assert tree(root) == before
+    for _ in range(2):
+        with log_in_workspace(root, LOG):
+            text = (root / "cli_mocks" / "calls.jsonl").read_text()
+            assert json.loads(text) == {"ts": 12.346, "tool": "uip", "argv": ["a b", "\udcff", "é\n"], "exit": 3}
+            assert [path.name for path in (root / "cli_mocks").iterdir()] == ["calls.jsonl"]
+        assert tree(root) == before
 
 
 def make_directory(root: Path) -> None:
@@ -197,11 +195,10 @@ def show(root: Path) -> tuple[str, str]:
 def test_what_the_agent_put_there_comes_back(root: Path, make: Any) -> None:
     make(root)
     mode, before = show(root)
-    place_log(root, LOG)
-    assert (root / "cli_mocks" / "calls.jsonl").read_text() == render_log(LOG.invocations)
-    assert not (root / "cli_mocks").is_symlink()
-    (root / "cli_mocks" / "made-by-a-criterion").write_text("x")
-    remove_log(root)
+    with log_in_workspace(root, LOG):
+        assert (root / "cli_mocks" / "calls.jsonl").read_text() == render_log(LOG.invocations)
+        assert not (root / "cli_mocks").is_symlink()
+        (root / "cli_mocks" / "made-by-a-criterion").write_text("x")
     again, after = show(root)
     kept = [line for line in after.splitlines() if not line.startswith(".cli_mocks-used-")]
     assert kept == before.splitlines()
@@ -220,19 +217,71 @@ def test_the_same_for_a_user_who_is_not_root(make: Any, non_root: NonRoot) -> No
     before = show(root)
 
     def place_and_remove() -> None:
-        place_log(root, LOG)
-        assert (root / "cli_mocks" / "calls.jsonl").read_text() == render_log(LOG.invocations)
-        remove_log(root)
+        with log_in_workspace(root, LOG):
+            assert (root / "cli_mocks" / "calls.jsonl").read_text() == render_log(LOG.invocations)
 
     non_root.run(place_and_remove)
     kept = [line for line in show(root)[1].splitlines() if not line.startswith(".cli_mocks-used-")]
     assert (show(root)[0], kept) == (before[0], before[1].splitlines())
 
 
-def test_a_place_that_cannot_be_made_is_told_and_nothing_is_lost(root: Path) -> None:
+def test_names_that_the_agent_planted_beside_the_workspace_are_not_in_the_way(root: Path) -> None:
     make_directory(root)
-    (root.parent / ".cli_mocks-of-the-agent").write_text("in the way")
+    with log_in_workspace(root, LOG):
+        aside = [path.name for path in root.parent.iterdir() if path != root]
+    for name in (*aside, ".cli_mocks-of-the-agent", ".cli_mocks-aside", ".cli_mocks-used-0"):
+        (root.parent / name).mkdir(exist_ok=True)
     before = show(root)
-    with pytest.raises(JudgingError, match="could not be put"):
-        place_log(root, LOG)
-    assert show(root) == before
+    with log_in_workspace(root, LOG):
+        assert (root / "cli_mocks" / "calls.jsonl").read_text() == render_log(LOG.invocations)
+    kept = [line for line in show(root)[1].splitlines() if line in before[1].splitlines()]
+    assert kept == before[1].splitlines()
+
+
+def test_what_cannot_be_moved_aside_is_told_and_stays(root: Path) -> None:
+    make_directory(root)
+    mounted = subprocess.run(["mount", "--bind", root.parent, root / "cli_mocks"], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        with pytest.raises(JudgingError) as caught, log_in_workspace(root, LOG):
+            pass
+        assert str(caught.value) == (
+            "cli_mocks/calls.jsonl could not be put into the workspace: "
+            "what the agent left there cannot be moved aside: Device or resource busy"
+        )
+    finally:
+        subprocess.run(["umount", root / "cli_mocks"], check=True)
+    assert (root / "cli_mocks" / "calls.jsonl").read_text() == "forged"
+
+
+def test_a_log_that_cannot_be_written_is_told_and_what_was_there_comes_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_directory(root)
+    before = tree(root)
+    monkeypatch.setattr(log_module, "LOG_NAME", "x" * 300)
+    with pytest.raises(JudgingError, match="could not be put into the workspace: File name too long"):
+        log_in_workspace(root, LOG).__enter__()
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize("kind", ["missing", "link", "file"])
+def test_a_workspace_that_is_gone_gets_no_log(tmp_path: Path, kind: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "cli_mocks").mkdir(parents=True)
+    root = tmp_path / "workspace"
+    if kind == "link":
+        root.symlink_to(elsewhere)
+    elif kind == "file":
+        root.write_text("x")
+    with log_in_workspace(root, LOG):
+        assert list((elsewhere / "cli_mocks").iterdir()) == []
+    assert [path.name for path in elsewhere.iterdir()] == ["cli_mocks"]
+
+
+def test_a_criterion_may_leave_nothing_of_the_workspace(root: Path) -> None:
+    make_directory(root)
+    with log_in_workspace(root, LOG):
+        root.rename(root.parent / "away")
+    assert not root.exists()

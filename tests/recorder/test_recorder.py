@@ -7,9 +7,7 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,23 +15,10 @@ from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.recorder import spool as spool_module
 from pytest_codereval.recorder.names import collisions, generated_names, written_names
 from pytest_codereval.recorder.recorder import Recorder
-from pytest_codereval.recorder.spool import Spool, cause_of
-from pytest_codereval.sandbox.protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
+from pytest_codereval.recorder.spool import Spool
+from pytest_codereval.sandbox.protocol import Phase
 
-from .shadowing import SYSTEM_PATH, NonRoot, Shadow, Shadowed, Tool
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.002)
-
-
-def record(*argv: str, tool: str = "uip", count: int | None = None, end: bool = True) -> bytes:
-    fields = ["1", tool, "/", "1", str(len(argv) if count is None else count), *argv, *(["END"] if end else [])]
-    return b"".join(field.encode() + b"\0" for field in fields)
-
+from .shadowing import SYSTEM_PATH, NonRoot, Shadow, Tool, box, record, until
 
 # -- what is counted
 
@@ -57,7 +42,7 @@ def test_calls_come_in_order_with_all_that_is_known(shadow: Shadow, tmp_path: Pa
 def test_each_record_is_taken_away_at_once(shadow: Shadow) -> None:
     tools = shadow("uip")
     tools.call("uip")
-    until(lambda: sorted(path.name for path in tools.spool.iterdir()) == ["index", "ok"])
+    until(lambda: not list(tools.calls.iterdir()))
     assert tools.argvs() == [()]
 
 
@@ -146,7 +131,7 @@ def test_a_root_behind_a_link(tmp_path: Path, shadow: Shadow) -> None:
 def test_a_record_whose_shim_was_killed_before_its_line_is_counted(shadow: Shadow) -> None:
     tools = shadow("uip")
     for number, seconds in (("1", 200), ("2", 100)):
-        path = tools.spool / f"7777{number}.0"
+        path = tools.calls / f"7777{number}.0"
         path.write_bytes(record(number))
         os.utime(path, (seconds, seconds))
     tools.call("uip", "whole")
@@ -158,7 +143,7 @@ def test_a_record_is_never_overwritten(shadow: Shadow, interpreter: str) -> None
     tools = shadow("uip", interpreter=interpreter)
     planted = tools.spool.parent / "planted"
     planted.write_bytes(record("earlier"))
-    tools.shell(f'cp {planted} "{tools.spool}/$$.0"; exec uip later')
+    tools.shell(f'cp {planted} "{tools.calls}/$$.0"; exec uip later')
     assert tools.argvs() == [("later",), ("earlier",)]
 
 
@@ -166,7 +151,7 @@ def test_a_spool_is_taken_once(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.open()
     for number in range(2):
-        (tmp_path / "spool" / f"{number}.0").write_bytes(record(str(number)))
+        (tmp_path / "spool" / "calls" / f"{number}.0").write_bytes(record(str(number)))
         assert [found.argv for found in spool.take()] == [("0",)]
     spool.close()
 
@@ -232,116 +217,15 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     recorder.close()
 
 
-# -- what the agent may do to the evidence
-
-
-def tampering(script: str, words: str) -> Any:
-    return pytest.param(script, words, id=script[:60])
-
-
-ATTACKS = [
-    tampering('rm "$BIN/uip"', "shim of uip was changed, replaced or removed"),
-    tampering('chmod -x "$BIN/uip"', "shim of uip was changed"),
-    tampering('printf "#!/bin/sh\\n" >"$BIN/uip"', "shim of uip was changed"),
-    tampering('cp "$BIN/uip" "$BIN/new"; mv "$BIN/new" "$BIN/uip"', "shim of uip was changed"),
-    tampering('printf "##" 1<>"$BIN/uip"', "shim of uip was changed"),
-    tampering('rm -r "$BIN"', "shim of uip was changed"),
-    tampering('rm "$SPOOL/index"', "index of the recorder is gone"),
-    tampering('rm "$SPOOL/index"; uip forbidden', "index of the recorder was replaced"),
-    tampering('rm "$SPOOL/index"; mkfifo "$SPOOL/index"', "index of the recorder was replaced"),
-    tampering('chmod 666 "$SPOOL/index"', "index of the recorder was replaced or changed"),
-    tampering('rm "$SPOOL/ok"', "mark of the recorder is gone"),
-    tampering('echo ok >"$SPOOL/ok"', "mark of the recorder was replaced or changed"),
-    tampering(': >"$SPOOL/ok"', "could not record a call"),
-    tampering('rm -r "$SPOOL"', "spool is gone"),
-    tampering('rm -r "$SPOOL"; uip forbidden', "could not be recorded|spool is gone"),
-    tampering('mv "$SPOOL" "$SPOOL.old"; cp -r "$SPOOL.old" "$SPOOL" & sleep 0.2; kill %1', "replaced|gone"),
-    tampering('mv "$SPOOL" "$SPOOL.old"; mkdir "$SPOOL"; echo ok >"$SPOOL/ok"; uip forbidden', "spool was replaced"),
-    tampering('echo nonsense >>"$SPOOL/index"', "lines that no shim wrote"),
-    tampering('printf "12.0" >>"$SPOOL/index"', "ends in the middle of a line"),
-    tampering('head -c 5000000 /dev/urandom >>"$SPOOL/index"', "flooded"),
-    tampering('yes >>"$SPOOL/index" & sleep 0.3; kill $!', "flooded"),
-    tampering('echo 4242.0 >>"$SPOOL/index"', "its record was not there"),
-    tampering('printf "1" >"$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "not complete"),
-    tampering('printf "1" >"$SPOOL/4242.0"', "not recorded to its end"),
-    tampering(': >"$SPOOL/4242.0"', "not recorded to its end"),
-    tampering('mkdir "$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "not complete"),
-    tampering('mkfifo "$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "not complete"),
-    tampering('ln -s /etc/passwd "$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "could not be read"),
-    tampering('truncate -s 1T "$SPOOL/4242.0"; echo 4242.0 >>"$SPOOL/index"', "not complete"),
-    tampering('echo x >"$SPOOL/notes"', "something that no shim wrote"),
-    tampering('mkdir "$SPOOL/notes"', "something that no shim wrote"),
-]
-
-
-@pytest.mark.parametrize(("script", "words"), ATTACKS)
-def test_tampering_is_noticed(shadow: Shadow, script: str, words: str) -> None:
-    tools = shadow("uip")
-    places = {"BIN": str(tools.bin), "SPOOL": str(tools.spool)}
-    tools.call("/bin/sh", "-c", f"uip before; {script}", env=places, timeout=30)
-    started = time.monotonic()
-    log = tools.drain()
-    tools.recorder.close()
-    assert time.monotonic() - started < 5
-    assert any(part in fault for part in words.split("|") for fault in log.faults), log.faults
-    assert cause_of(log.faults) in (Cause.TAMPERED, Cause.EVIDENCE_LOST)
-    assert [call.argv for call in log.invocations][:1] in ([("before",)], [])
-
-
-def test_tampering_weighs_more_than_loss() -> None:
-    assert cause_of(("evidence lost: a", "tampered: b")) is Cause.TAMPERED
-    assert cause_of(("evidence lost: a",)) is Cause.EVIDENCE_LOST
-
-
-def test_the_next_trial_is_unharmed(shadow: Shadow) -> None:
-    first, second = shadow("uip"), shadow("uip")
-    first.shell(f'rm -r "{first.spool}" "{first.bin}"')
-    second.call("uip", "x")
-    assert first.drain().faults
-    assert second.argvs() == [("x",)]
-
-
-def test_deleting_a_taken_record_changes_nothing(shadow: Shadow) -> None:
-    tools = shadow("uip")
-    tools.call("uip", "delete", "everything")
-    until(lambda: not list(tools.spool.glob("*.0")))
-    tools.shell(f'rm -f "{tools.spool}"/*.0')
-    assert tools.argvs() == [("delete", "everything")]
-
-
-def test_forged_calls_of_other_tools_are_noticed(shadow: Shadow) -> None:
-    tools = shadow("uip")
-    (tools.spool / "4242.0").write_bytes(record("x", tool="curl"))
-    assert tools.drain().invocations == ()
-    assert "tools that are not recorded" in "".join(tools.drain().faults)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [record("a", count=2), record("a", end=False), record("a")[:-1], b"2" + record("a")[1:], b"", b"\0" * 9, b"END\0"],
-)
-def test_a_record_that_is_not_whole_is_no_call(shadow: Shadow, data: bytes) -> None:
-    tools = shadow("uip")
-    (tools.spool / "4242.0").write_bytes(data)
-    assert tools.drain().invocations == ()
-    assert tools.drain().faults == ("evidence lost: a call was not recorded to its end",)
-
-
-def test_an_argument_end_does_not_end_a_record(shadow: Shadow) -> None:
-    tools = shadow("uip")
-    tools.call("uip", "END", "", "END")
-    assert tools.argvs() == [("END", "", "END")]
-
-
 # -- when a call cannot be recorded
 
 
 def test_a_spool_that_cannot_be_written(shadow: Shadow, non_root: NonRoot, interpreter: str) -> None:
     tools = shadow(Tool("uip", 6, stdout="out\n"), interpreter=interpreter, root=non_root.home / "trial")
     non_root.own()
-    tools.spool.chmod(0o500)
+    tools.calls.chmod(0o500)
     result = tools.call("uip", "x", cwd="/", **non_root.options)
-    tools.spool.chmod(0o700)
+    tools.calls.chmod(0o700)
     assert (result.returncode, result.stdout) == (6, b"out\n")
     assert result.stderr == b"uip: this call could not be recorded\n"
     log = tools.drain()
@@ -385,7 +269,7 @@ def test_a_flood_of_files_has_a_bound(shadow: Shadow, monkeypatch: pytest.Monkey
     monkeypatch.setattr(spool_module, "_MAX_LISTED", 50)
     tools = shadow("uip")
     for number in range(200):
-        (tools.spool / f"{number}.0").write_bytes(record(str(number)))
+        (tools.calls / f"{number}.0").write_bytes(record(str(number)))
     log = tools.drain()
     assert len(log.invocations) <= 51
     assert any("flooded with files" in fault for fault in log.faults)
@@ -441,7 +325,7 @@ def test_a_spool_without_fifo(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool", fifo=False)
     spool.open()
     for number in range(3):
-        (tmp_path / "spool" / f"9{number}.0").write_bytes(record(str(number)))
+        (tmp_path / "spool" / "calls" / f"9{number}.0").write_bytes(record(str(number)))
         with (tmp_path / "spool" / "index").open("ab") as index:
             index.write(b"9%d.0\n" % number)
     assert [found.argv for found in spool.take()] == [("0",), ("1",), ("2",)]
@@ -450,39 +334,6 @@ def test_a_spool_without_fifo(tmp_path: Path) -> None:
 
 
 # -- the proof that shims are reached
-
-
-class Box:
-    """Runs programs as a sandbox does, with a PATH and a HOME of its own."""
-
-    def __init__(self, path: str, home: Path) -> None:
-        self.env = {"PATH": path, "HOME": str(home)}
-        self.phases: list[Phase] = []
-
-    def environment(self, phase: Phase) -> dict[str, str]:
-        return self.env
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        phase: Phase,
-        timeout: float,
-        env: Mapping[str, str] | None = None,
-        output_limit: int = DEFAULT_OUTPUT_LIMIT,
-    ) -> ProcessResult:
-        self.phases.append(phase)
-        done = subprocess.run(
-            argv, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
-        )
-        return ProcessResult(done.returncode, done.stdout, done.stderr)
-
-
-def box(tools: Shadowed, tmp_path: Path, *, path: str | None = None, profile: str | None = None) -> Any:
-    home = tmp_path / "home"
-    home.mkdir(exist_ok=True)
-    (home / ".profile").write_text(f"PATH={tools.bin}:$PATH\n" if profile is None else profile)
-    return Box(path or f"{tools.bin}:{SYSTEM_PATH}", home)
 
 
 def test_reachable_shims_are_proven_and_the_proof_is_not_counted(shadow: Shadow, tmp_path: Path) -> None:

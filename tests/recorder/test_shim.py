@@ -196,7 +196,8 @@ def test_limits_of_the_caller(shadow: Shadow, interpreter: str, limit: str) -> N
 
 def test_the_mark_is_emptied_when_no_line_can_be_sent(tmp_path: Path, interpreter: str) -> None:
     spool = tmp_path / "spool"
-    (spool / "index").mkdir(parents=True)
+    (spool / "calls").mkdir(parents=True)
+    (spool / "index").mkdir()
     (spool / "ok").write_text("ok\n")
     shim = tmp_path / "uip"
     shim.write_bytes(render("uip", Reply(4, "out\n"), spool, interpreter))

@@ -60,9 +60,67 @@ def test_what_is_excluded_does_not_count(tree: Path) -> None:
     for name in (".git", "__pycache__"):
         (tree / "sub" / name).mkdir()
         (tree / "sub" / name / "x").write_text("x")
-    (tree / "x.pyc").write_text("x")
-    after = digest(tree)
+    (tree / "sub" / "run").mkdir()
+    (tree / "sub" / "run" / "record").write_text("x")
+    after = digest(tree, exclude=[tree / "sub" / "run"])
     assert (after.sha256, difference(before, after)) == (before.sha256, ())
+
+
+def test_compiled_python_beside_its_source_counts(tree: Path) -> None:
+    before = digest(tree)
+    (tree / "sub" / "x.pyc").write_text("x")
+    assert difference(before, digest(tree)) == ("added: sub/x.pyc",)
+
+
+def test_what_links_lead_to_counts(tree: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "deep").mkdir(parents=True)
+    (outside / "deep" / "grader").write_text("strict")
+    (outside / "single").write_text("strict")
+    (outside / "deep" / "further").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_text("strict")
+    (tree / "folder").symlink_to(outside / "deep")
+    (tree / "file").symlink_to(outside / "single")
+    seen = []
+    for path in (outside / "deep" / "grader", outside / "single", tmp_path / "elsewhere"):
+        before = digest(tree)
+        path.write_text("lenient")
+        seen += difference(before, digest(tree))
+    assert seen == [
+        "changed: folder (target)/grader",
+        "changed: file (target)",
+        "changed: folder (target)/further (target)",
+    ]
+    by_text = digest(tree, follow_links=False)
+    (outside / "single").write_text("other")
+    assert digest(tree, follow_links=False) == by_text
+
+
+def test_a_tree_that_is_reached_by_a_link_counts_by_its_content(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "by-link").symlink_to(tree)
+    assert digest(tmp_path / "by-link") == digest(tree)
+    before = digest(tmp_path / "by-link")
+    (tree / "sub" / "b").write_text("other")
+    assert difference(before, digest(tmp_path / "by-link")) == ("changed: sub/b",)
+
+
+def test_loops_of_links_end_and_links_to_much_are_bounded(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "self").symlink_to("self")
+    (tree / "sub" / "up").symlink_to("..")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "back").symlink_to(tree)
+    (outside / "root").symlink_to(outside)
+    (tree / "out").symlink_to(outside)
+    assert "out (target)/back" in digest(tree).entries
+    (tree / "all").symlink_to("/usr")
+    monkeypatch.setattr("pytest_codereval.sandbox.digest.MOST_LINKED_ENTRIES", 100)
+    monkeypatch.setattr("pytest_codereval.sandbox.digest.MOST_LINKED_BYTES", 10)
+    assert len(digest(tree).entries) < 200
+    before = digest(tree)
+    assert digest(tree) == before
 
 
 def test_the_digest_depends_on_the_contents_only(tree: Path, tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ def make_tool(folder: Path, name: str, says: str) -> None:
 
 
 def out(sandbox: TempdirSandbox, script: str, phase: Phase, shell: tuple[str, ...] = ("sh", "-c")) -> str:
+    if phase is Phase.GRADE:
+        sandbox.begin_grading()
     return sandbox.run([*shell, script], phase=phase, timeout=20).stdout_text.strip()
 
 
@@ -38,9 +40,11 @@ def test_only_what_is_allowed_gets_through(make_sandbox: MakeSandbox, variables:
     base = {"PATH", "HOME", "TMPDIR", "LANG", "TZ", "USER", "LOGNAME"}
     assert set(sandbox.environment(Phase.AGENT)) == base
     assert set(sandbox.environment(Phase.PREPARE)) == base | {"CODEREVAL_PHASE"}
-    assert sandbox.environment(Phase.GRADE)["PYTHONDONTWRITEBYTECODE"] == "1"
     shown = out(sandbox, "env", Phase.AGENT).splitlines()
     assert {line.partition("=")[0] for line in shown} - base <= {"PWD", "_", "SHLVL", "OLDPWD"}
+    sandbox.begin_grading()
+    graders = {"CODEREVAL_PHASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX"}
+    assert set(sandbox.environment(Phase.GRADE)) == base | graders
 
 
 def test_home_and_tmpdir_are_the_trials_own_and_outside_the_workspace(sandbox: TempdirSandbox) -> None:
@@ -93,8 +97,8 @@ def test_variables_that_name_a_withheld_place_are_kept_from_the_agent(
     sandbox = make_sandbox(EnvironmentPlan(passthrough=("REPO", "FINE"), withhold=(place,)))
     assert sandbox.withheld_names == ("REPO",)
     assert "REPO" not in sandbox.environment(Phase.AGENT)
-    assert sandbox.environment(Phase.GRADE)["REPO"] == value
     assert out(sandbox, "echo $REPO$FINE", Phase.PREPARE) == f"{value}/elsewhere"
+    assert out(sandbox, "echo $REPO", Phase.GRADE) == value
 
 
 def test_names_beside_and_above_a_withheld_place_are_let_through(
@@ -142,6 +146,7 @@ def test_programs_in_a_withheld_checkout_work_without_naming_it(
     sandbox = make_sandbox(EnvironmentPlan(withhold=(tmp_path / "checkout",)))
     assert str(tmp_path / "checkout") not in "\n".join(sandbox.environment(Phase.AGENT).values())
     assert out(sandbox, "own-tool", Phase.AGENT) == "ran"
+    sandbox.begin_grading()
     assert sandbox.environment(Phase.GRADE)["PATH"].split(":")[0] == folder
 
 
@@ -164,7 +169,7 @@ def test_the_path_is_the_harnesss_made_absolute(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
     variables(PATH=f".::here:/no/such/dir:{tmp_path}/here/:/usr/bin:/bin:/usr/bin")
-    path = make_sandbox().environment(Phase.GRADE)["PATH"].split(":")
+    path = make_sandbox().environment(Phase.PREPARE)["PATH"].split(":")
     assert path[:3] == [f"{tmp_path}/here", "/usr/bin", "/bin"]
     assert len(set(path)) == len(path)
 
@@ -213,11 +218,11 @@ def test_login_shells_keep_the_order(sandbox: TempdirSandbox, shell: tuple[str, 
     make_tool(sandbox.workspace / "mocks", "true-tool", "mock")
     make_tool(sandbox.bin_dir, "cat", "shim")
     sandbox.agent_path_dirs = [sandbox.workspace / "mocks"]
-    assert out(sandbox, "cat /dev/null; true-tool", Phase.AGENT, shell) == "shim\nmock"
-    assert out(sandbox, "echo x | cat; true-tool || echo none", Phase.GRADE, shell) == "x\nnone"
     assert out(sandbox, "echo x | cat; command -v python3", Phase.PREPARE, shell).startswith("x\n/")
+    assert out(sandbox, "cat /dev/null; true-tool", Phase.AGENT, shell) == "shim\nmock"
     wrapped = ["env", "-i", f"HOME={sandbox.home}", *shell, "cat /dev/null"]
     assert sandbox.run(wrapped, phase=Phase.AGENT, timeout=9).stdout == b"shim\n"
+    assert out(sandbox, "echo x | cat; true-tool || echo none", Phase.GRADE, shell) == "x\nnone"
     shown = sandbox.run([*shell, "cat"], phase=Phase.GRADE, timeout=9, env=sandbox.env_with_shims())
     assert shown.stdout == b"shim\n"
 

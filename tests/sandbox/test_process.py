@@ -6,6 +6,7 @@ import os
 import resource
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,12 @@ from .processes import alive, new_tag, wait_until
 
 
 def sh(sandbox: TempdirSandbox, script: str, timeout: float = 20, limit: int = 1_000_000) -> ProcessResult:
-    return sandbox.run(["sh", "-c", script], phase=Phase.GRADE, timeout=timeout, output_limit=limit)
+    return grade(sandbox, ["sh", "-c", script], timeout=timeout, output_limit=limit)
+
+
+def grade(sandbox: TempdirSandbox, argv: list[str], *, timeout: float = 9, **more: Any) -> ProcessResult:
+    sandbox.begin_grading()
+    return sandbox.run(argv, phase=Phase.GRADE, timeout=timeout, **more)
 
 
 def peak_memory() -> int:
@@ -52,20 +58,20 @@ def test_arguments_are_exact(sandbox: TempdirSandbox) -> None:
 
 def test_a_program_that_is_not_there_and_one_that_cannot_be_run(sandbox: TempdirSandbox) -> None:
     (sandbox.workspace / "text").write_text("x")
-    missing = sandbox.run(["no-such-program"], phase=Phase.GRADE, timeout=9)
+    missing = grade(sandbox, ["no-such-program"])
     assert (missing.exit_status, missing.stderr) == (127, b"no-such-program: not found\n")
-    assert sandbox.run(["./nothing"], phase=Phase.GRADE, timeout=9).exit_status == 127
-    refused = sandbox.run(["./text"], phase=Phase.GRADE, timeout=9)
+    assert grade(sandbox, ["./nothing"]).exit_status == 127
+    refused = grade(sandbox, ["./text"])
     assert (refused.exit_status, refused.stderr) == (126, b"./text: Permission denied\n")
-    assert sandbox.run(["echo", "a\0b"], phase=Phase.GRADE, timeout=9).exit_status == 126
-    assert sandbox.run(["echo", "x" * 3_000_000], phase=Phase.GRADE, timeout=9).exit_status == 126
+    assert grade(sandbox, ["echo", "a\0b"]).exit_status == 126
+    assert grade(sandbox, ["echo", "x" * 3_000_000]).exit_status == 126
 
 
 def test_a_script_without_an_interpreter_line_is_run_by_sh(sandbox: TempdirSandbox) -> None:
     script = sandbox.workspace / "tool"
     script.write_text('echo "ran $1"')
     script.chmod(0o755)
-    assert sandbox.run(["./tool", "it"], phase=Phase.GRADE, timeout=9).stdout == b"ran it\n"
+    assert grade(sandbox, ["./tool", "it"]).stdout == b"ran it\n"
 
 
 def test_standard_input_is_empty(sandbox: TempdirSandbox) -> None:
@@ -93,6 +99,8 @@ def test_a_deadline_kills_and_keeps_the_output_so_far(sandbox: TempdirSandbox) -
 def test_a_daemon_that_holds_the_output_delays_nothing(sandbox: TempdirSandbox) -> None:
     tag = new_tag()
     for phase in (Phase.AGENT, Phase.GRADE):
+        if phase is Phase.GRADE:
+            sandbox.begin_grading()
         begin = time.monotonic()
         result = sandbox.run(["sh", "-c", f"sleep {tag} & echo done"], phase=phase, timeout=30)
         assert (result.stdout, result.timed_out) == (b"done\n", False)
@@ -133,8 +141,8 @@ def test_commands_get_no_descriptors_and_no_terminal_and_default_signals(sandbox
 
 
 def test_variables_are_laid_over_the_environment(sandbox: TempdirSandbox) -> None:
-    result = sandbox.run(["sh", "-c", "echo $A $HOME"], phase=Phase.GRADE, timeout=9, env={"A": "x y"})
-    assert result.stdout_text == f"x y {sandbox.home}\n"
+    result = grade(sandbox, ["sh", "-c", "echo $A $HOME"], env={"A": "x y"})
+    assert result.stdout_text == f"x y {sandbox.environment(Phase.GRADE)['HOME']}\n"
 
 
 def test_a_removed_workspace_is_a_failing_command(sandbox: TempdirSandbox) -> None:

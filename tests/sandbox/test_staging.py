@@ -126,6 +126,7 @@ def test_a_mount_point_and_mock_directories(sandbox: TempdirSandbox, make_task: 
     task = make_task("mock_path_dirs: [m]\n" + TEMPLATE % ", mount_point: m")
     stage_workspace(sandbox, task, task_dir)
     assert sandbox.run(["tool"], phase=Phase.AGENT, timeout=9).stdout == b"mock\n"
+    sandbox.begin_grading()
     assert sandbox.run(["tool"], phase=Phase.GRADE, timeout=9).exit_status == 127
     assert not (sandbox.workspace / "m/sub/data").stat().st_mode & 0o111
     (sandbox.workspace / "m" / "late").write_text("#!/bin/sh\n")
@@ -283,7 +284,9 @@ def test_packages_are_installed_for_all_phases(
     variables(PIP_NO_INDEX="1", UV_OFFLINE="1")
     stage_workspace(sandbox, make_task(f"python: {{env_packages: [./{make_wheel(task_dir)}]}}"), task_dir)
     assert sandbox.venv is not None
-    for phase in Phase:
+    for phase in (Phase.PREPARE, Phase.AGENT, Phase.GRADE):
+        if phase is Phase.GRADE:
+            sandbox.begin_grading()
         result = sandbox.run(["python3", "-c", "import sample_pkg; print(sample_pkg.value)"], phase=phase, timeout=20)
         assert result.stdout == b"42\n"
         assert sandbox.run(["sh", "-lc", "command -v python"], phase=phase, timeout=9).stdout_text.startswith(

@@ -35,6 +35,8 @@ pytestmark = needs_linux
 
 
 def sh(sandbox: TempdirSandbox, script: str, phase: Phase = Phase.AGENT, timeout: float = 20) -> str:
+    if phase is Phase.GRADE:
+        sandbox.begin_grading()
     return sandbox.run(["sh", "-c", script], phase=phase, timeout=timeout).stdout_text
 
 

@@ -75,3 +75,21 @@ def test_a_workspace_that_was_replaced_by_a_link_is_refused(root: Path, way: str
     root.symlink_to(root.parent / "elsewhere")
     with pytest.raises(OSError):
         write_beneath(root, "x", b"x")
+
+
+def test_what_is_no_regular_file_is_not_written_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(OSError, match="not a regular file"):
+            write_beneath(tmp_path, "fifo", b"x")
+        assert os.read(reader, 9) == b""
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800"])
+def test_what_is_no_path_is_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(OSError, match="not a path"):
+        write_beneath(tmp_path, path, b"x")
+    assert list(tmp_path.iterdir()) == []
