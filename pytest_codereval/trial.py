@@ -205,14 +205,15 @@ class Trial:
             return
         self._sealed = True
         with self._guarded():
-            survived = self._reaped(self._sandbox)
-            if self._recorder is not None:
-                self._log = self._recorder.drain()
-            if self.folder is not None:
-                self._manifest = snapshot(self._sandbox.workspace, self.folder / "workspace")
+            attack = self._reaped(self._sandbox)
+            try:
+                self._take_evidence(self._sandbox)
+            except OSError:
+                if attack is None:
+                    raise
             self._mark("sealed")
-            if survived is not None:
-                raise survived
+            if attack is not None:
+                raise attack
             if self._log.faults:
                 raise TrialError(cause_of(self._log.faults), describe(self._log.faults))
             if self._end is not None and self._end.cause is not None:
@@ -225,6 +226,12 @@ class Trial:
         except TrialError as error:
             return error
         return None
+
+    def _take_evidence(self, sandbox: tempdir.TempdirSandbox) -> None:
+        if self._recorder is not None:
+            self._log = self._recorder.drain()
+        if self.folder is not None:
+            self._manifest = snapshot(sandbox.workspace, self.folder / "workspace")
 
     # -- grade
 

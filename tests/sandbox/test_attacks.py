@@ -106,12 +106,12 @@ static void go_on(time_t end) {
 int main(void) {
     time_t end = time(0) + 15;
     setsid();
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 40; i++)
         if (fork() == 0) go_on(end);
     return 0;
 }
 """
-"""Two hundred processes that go on in a child of theirs, again and again, for 15 seconds and no longer."""
+"""Forty processes that go on in a child of theirs, again and again, for 15 seconds and no longer."""
 
 
 @needs_signal_scopes
