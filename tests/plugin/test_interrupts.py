@@ -100,10 +100,10 @@ def test_an_interrupt_ends_agents_and_writes_records(
     repo: Repo, mark: str, workers: str, number: signal.Signals
 ) -> None:
     cleaned = repo.path / "cleaned"
-    steps = [{"bash": _daemons(repo, mark)}, {"sleep": 300}]
+    steps = [{"bash": _daemons(repo, mark)}, {"bash": f"echo > {repo.path}/second; sleep 100"}]
     repo.script("long", *steps, post_run=[{"command": f"echo cleaned > {cleaned}"}])
     process = _start(repo, workers)
-    _until((repo.path / "started").exists, "the agent")
+    _until((repo.path / "second").exists, "the agent's second step")
     process.send_signal(number)
     assert process.wait(DEADLINE) == pytest.ExitCode.INTERRUPTED
     assert _alive(mark) == []
