@@ -30,6 +30,7 @@ from .sandbox.snapshot import Manifest, snapshot
 from .sandbox.staging import prepare_mock_dirs, stage_workspace
 from .store import record as records
 from .store.run_directory import RunDirectory, write_json
+from .task.not_yet import refuse_unavailable
 from .task.prompt_file import prompt_from_file
 from .trajectory.model import Message, ToolCall, Trajectory, Usage
 
@@ -80,6 +81,7 @@ class Trial:
         self._marks: dict[str, float] = {"started": clock.now()}
         self._events: list[ToolCall | Message] = []
         self._end: AgentEnd | None = None
+        self._text = ""
         self._log = InvocationLog()
         self._pre_runs: list[HookRun] = []
         self._post_runs: list[HookRun] = []
@@ -89,6 +91,7 @@ class Trial:
         self._recorder: Recorder | None = None
         self._material: GradingMaterial | None = None
         self._active: Path | None = None
+        self._agent_is_dead = False
         self._sealed = False
 
     # -- stage
@@ -100,6 +103,8 @@ class Trial:
             self.agent_name = agents.choose(
                 self.task, override=self.settings.agent_override, default=self.settings.agent_default
             )
+            refuse_unavailable(self.task)
+            self._text = self._prompt()
             self._sandbox = self._make_sandbox()
             self._stack.callback(self._sandbox.close)
             self._material = GradingMaterial(
@@ -108,6 +113,7 @@ class Trial:
                 self._sandbox.root,
                 self.spec.dataset_paths,
                 keep_out=[self.settings.run_directory.path],
+                variables=self._sandbox.environment(Phase.PREPARE),
             )
             stage_workspace(
                 self._sandbox,
@@ -128,7 +134,7 @@ class Trial:
 
     def _begin_record(self) -> None:
         directory = self.settings.run_directory
-        self.folder = directory.new_trial((self.task.suite_id or self.task.task_id), self.spec.label)
+        self.folder = directory.new_trial(self.task.task_id, self.spec.label)
         standing = self._description | {
             "status": Status.ERROR,
             "cause": Cause.INTERRUPTED,
@@ -185,7 +191,7 @@ class Trial:
             agent = agents.create(self.agent_name)
             deadline = clock.monotonic() + min(turn, whole)
             self._mark("agent_started")
-            self._end = agent.run(self.task, self._prompt(), self.sandbox, self._events.append, deadline)
+            self._end = agent.run(self.task, self._text, self.sandbox, self._events.append, deadline)
             if self._end.cause is Cause.TURN_TIMEOUT and whole < turn:
                 self._end = dataclasses.replace(self._end, cause=Cause.TASK_TIMEOUT)
             self._mark("agent_ended")
@@ -203,14 +209,15 @@ class Trial:
         """Kill what the agent left, prove it dead, drain the recorder, keep the workspace as it is now."""
         if self._sealed or self._sandbox is None:
             return
-        self._sealed = True
         with self._guarded():
             attack = self._reaped(self._sandbox)
+            self._agent_is_dead = True
             try:
                 self._take_evidence(self._sandbox)
             except OSError:
                 if attack is None:
                     raise
+            self._sealed = True
             self._mark("sealed")
             if attack is not None:
                 raise attack
@@ -280,16 +287,25 @@ class Trial:
             return
         active, self._active = self._active, None
         try:
-            with contextlib.suppress(CoderEvalError):
+            with contextlib.suppress(Exception):
                 self.seal()
             self._mark("finished")
             self._write_record()
-            if self.task.post_run:
+            if self.task.post_run and self._agent_is_dead:
                 self._run_post_hooks()
                 self._write_record()
             active.unlink(missing_ok=True)
         finally:
-            self._stack.close()
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Remove the sandbox; a fault that shows only now is in the record too."""
+        try:
+            with self._guarded():
+                self._stack.close()
+        except CoderEvalError:
+            self._write_record()
+            raise
 
     def _run_post_hooks(self) -> None:
         if self._sandbox is None or self._material is None:
@@ -308,7 +324,7 @@ class Trial:
         assert self.folder is not None
         try:
             write_json(self.folder / "record.json", self._record())
-        except OSError as error:
+        except (OSError, TypeError, ValueError) as error:
             raise TrialError(Cause.EVIDENCE_LOST, f"the record could not be written: {error}") from None
 
     @functools.cached_property
@@ -322,6 +338,7 @@ class Trial:
             "environment": records.versions()
             | {"driver": self._sandbox.driver if self._sandbox else None, "withheld": self.withheld},
             "agent": self.agent_name,
+            "prompt": self._text,
             "status": self.status,
             "cause": self.fault.cause if self.fault else None,
             "message": self.message,
@@ -429,7 +446,7 @@ class Trial:
             raise self.fault from error
         except Exception as error:
             self.fault = self.fault or TrialError(Cause.UNEXPECTED, f"{type(error).__name__}: {error}")
-            raise
+            raise self.fault from error
         except BaseException as error:
             self.fault = self.fault or TrialError(Cause.INTERRUPTED, f"interrupted: {error}".rstrip(": "))
             raise

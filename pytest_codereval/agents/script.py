@@ -22,14 +22,17 @@ BASH_TIMEOUT = 120.0
 
 
 class TheAgent:
-    """Runs `agent.steps` in order. Each step but `sleep` and `crash` is one turn."""
+    """Runs `agent.steps` in order, up to `max_turns`. Each step but `sleep` and `crash` is one turn."""
 
     def run(self, task: Task, prompt: str, sandbox: Sandbox, emit: Emit, deadline: float) -> AgentEnd:
         steps = getattr(task.agent, "steps", None)
         if not steps:
             raise TrialError(Cause.CONFIGURATION, "the script agent needs agent.steps in the task")
         script = _Script(sandbox, emit, deadline)
+        most = task.run_limits.max_turns if task.run_limits else None
         for step in steps:
+            if most is not None and script.turns >= most:
+                break
             end = script.carry_out(step)
             if end is not None:
                 return end

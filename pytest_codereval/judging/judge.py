@@ -106,7 +106,7 @@ def _result(
         score=judgement.score if judgement else None,
         weight=criterion.weight,
         pass_threshold=threshold(criterion),
-        gating=criterion.weight > 0 and criterion.enabled,
+        gating=criterion.gating,
         reason=clean(judgement.reason if judgement else reason),
         details=clean(judgement.details) if judgement else "",
         label=judgement.label if judgement else None,

@@ -58,32 +58,24 @@ STATUS_OF_VERDICT: Mapping[Verdict, Status] = MappingProxyType(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class CausePolicy:
-    """What a cause leads to. `agent_ran` tells whether evidence of the agent's work may exist."""
-
-    headline: str
-    agent_ran: bool
-
-
-CAUSES: Mapping[Cause, CausePolicy] = MappingProxyType(
+CAUSES: Mapping[Cause, str] = MappingProxyType(
     {
-        Cause.NO_AGENT: CausePolicy("no agent chosen", agent_ran=False),
-        Cause.AGENT_UNAVAILABLE: CausePolicy("the agent is not available", agent_ran=False),
-        Cause.CONFIGURATION: CausePolicy("the task cannot be set up", agent_ran=False),
-        Cause.SANDBOX: CausePolicy("the sandbox failed", agent_ran=False),
-        Cause.PRE_RUN: CausePolicy("pre_run failed", agent_ran=False),
-        Cause.SHIM_UNREACHABLE: CausePolicy("a recorded tool cannot be reached", agent_ran=False),
-        Cause.EVIDENCE_LOST: CausePolicy("evidence was lost", agent_ran=True),
-        Cause.TAMPERED: CausePolicy("tampered", agent_ran=True),
-        Cause.AGENT_CRASH: CausePolicy("the agent crashed", agent_ran=True),
-        Cause.TURN_TIMEOUT: CausePolicy("the agent's turn took too long", agent_ran=True),
-        Cause.TASK_TIMEOUT: CausePolicy("the task took too long", agent_ran=True),
-        Cause.INTERRUPTED: CausePolicy("interrupted", agent_ran=True),
-        Cause.UNEXPECTED: CausePolicy("unexpected fault of the harness", agent_ran=True),
+        Cause.NO_AGENT: "no agent chosen",
+        Cause.AGENT_UNAVAILABLE: "the agent is not available",
+        Cause.CONFIGURATION: "the task cannot be set up",
+        Cause.SANDBOX: "the sandbox failed",
+        Cause.PRE_RUN: "pre_run failed",
+        Cause.SHIM_UNREACHABLE: "a recorded tool cannot be reached",
+        Cause.EVIDENCE_LOST: "evidence was lost",
+        Cause.TAMPERED: "tampered",
+        Cause.AGENT_CRASH: "the agent crashed",
+        Cause.TURN_TIMEOUT: "the agent's turn took too long",
+        Cause.TASK_TIMEOUT: "the task took too long",
+        Cause.INTERRUPTED: "interrupted",
+        Cause.UNEXPECTED: "unexpected fault of the harness",
     }
 )
-"""Every cause ends the trial in `error`; an unknown fault is an error too, never a result."""
+"""What is said of a cause. Every cause ends the trial in `error`; an unknown fault is an error too, never a result."""
 
 
 def pass_rate(counts: Mapping[Status, int]) -> float | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".yaml", ".yml")
 CLAIM = re.compile(r"^(task_id|success_criteria)[ \t]*:", re.MULTILINE)
+_NAMES_TASK = pytest.StashKey[dict[str, bool]]()
 FIRST_FILES = pytest.StashKey[dict[str, Path]]()
 TRIAL = "codereval_trial"
 """Attribute of a task's function that holds its first trial."""
@@ -62,6 +63,16 @@ def is_claimed(path: Path, config: pytest.Config) -> bool:
         return False
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return CLAIM.search(data.decode("utf-16" if wide else "utf-8-sig", "replace")) is not None
+
+
+def names_task(nodeid: str, config: pytest.Config) -> bool:
+    """Whether a node id belongs to a task file, for processes that have not collected it."""
+    file = nodeid.partition("::")[0]
+    known = config.stash.setdefault(_NAMES_TASK, {})
+    if file not in known:
+        path = config.rootpath / file
+        known[file] = path.suffix in SUFFIXES and is_claimed(path, config)
+    return known[file]
 
 
 def _is_named(path: Path, config: pytest.Config) -> bool:
@@ -118,7 +129,6 @@ class TaskFile(pytest.Module):
         function.__module__ = module
         function.__test__ = True
         setattr(function, TRIAL, trials[0])
-        function.codereval_tags = tuple(task.tags)
         function.pytestmark = [_mark(tag, self.config) for tag in task.tags if tag not in ACTING_MARKS]
         if task.skip:
             reason = task.skip if isinstance(task.skip, str) else "skip: true in the task file"

@@ -72,15 +72,15 @@ class TrialRun:
     def assert_passed(self) -> None:
         """Judge, and fail, error or skip the test as the outcome of the task demands."""
         __tracebackhide__ = True
-        from ..judging.outcomes import Status
+        from ..judging.outcomes import OUTCOMES
 
         decision = self.judge()
-        match decision.status:
-            case Status.FAILED:
+        match OUTCOMES[decision.status].pytest:
+            case "failed":
                 raise CriteriaNotMet(decision.reason)
-            case Status.ERROR:
+            case "error":
                 raise CriteriaNotJudged(decision.reason)
-            case Status.NOT_EVALUATED:
+            case "skipped":
                 pytest.skip(f"not evaluated: {decision.reason}")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from .options import is_worker
-from .summaries import SUMMARIES
+from .summaries import IS_LAST, SUMMARIES
 
 COUNTING_PLUGINS = (
     "session",
@@ -56,7 +56,7 @@ class Expander:
         key = (report.nodeid, getattr(report, "worker_id", None))
         if hasattr(report, SUMMARIES):
             self._waiting[key] = report
-        elif report.when == "teardown" and key in self._waiting:
+        if key in self._waiting and (report.when == "teardown" or hasattr(report, IS_LAST)):
             parent = self._waiting.pop(key)
             for summary in getattr(parent, SUMMARIES):
                 for criterion in summary["criteria"] if summary["is_task"] else ():

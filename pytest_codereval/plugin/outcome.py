@@ -75,7 +75,7 @@ def explain(summaries: list[dict[str, Any]], message: str, item: pytest.Item) ->
     spec = trial_of(item)
     headline = summary["message"]
     if summary["cause"]:
-        headline = f"{CAUSES[summary['cause']].headline}: {headline}"
+        headline = f"{CAUSES[summary['cause']]}: {headline}"
     parts = [headline]
     if summary["score"] is not None:
         parts.append(f"weighted score {summary['score']:.2f}")

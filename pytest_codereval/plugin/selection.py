@@ -1,4 +1,4 @@
-"""Selection by tags on every version and setting of pytest, and by `-k` for tags that are no marks."""
+"""Selection by tags on every version and setting of pytest."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ import pytest
 
 from .. import clock
 from ..errors import CoderEvalError
+from .collection import names_task
 from .options import RUN_DIRECTORY_PATH, is_worker, run_directory
-from .summaries import IS_TASK, SUMMARIES, summary_of_lost
+from .summaries import IS_LAST, IS_TASK, SUMMARIES, summary_of_lost
 
 
 class SessionGuard:
@@ -29,7 +30,7 @@ class SessionGuard:
         self._messages: list[str] = []
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        if self._config.getoption("codereval_run_dir") and not self._config.option.collectonly:
+        if self._config.getoption("codereval_run_dir") and not _runs_nothing(self._config):
             try:
                 run_directory(self._config).claim()
             except CoderEvalError as error:
@@ -44,7 +45,7 @@ class SessionGuard:
 
     def _expect(self, ids: Sequence[str]) -> None:
         self._expected.update(ids)
-        self._concerned = self._concerned or any(map(_is_task_id, ids))
+        self._concerned = self._concerned or any(names_task(nodeid, self._config) for nodeid in ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown" or report.failed:
@@ -57,25 +58,25 @@ class SessionGuard:
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
         """A trial whose worker died is an error, in the terminal as in JUnit, with its criteria not evaluated."""
-        if not _is_task_id(crashitem):
+        if not names_task(crashitem, self._config):
             return
         report.when = "setup"
         setattr(report, IS_TASK, True)
+        setattr(report, IS_LAST, True)
         setattr(report, SUMMARIES, summary_of_lost(self._config, crashitem))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        option = self._config.option
-        if option.collectonly or option.showfixtures or option.show_fixtures_per_test:
+        if _runs_nothing(self._config):
             return
         self._check_unevaluated(session)
         self._check_lost(session)
+        self._check_records(session)
         try:
             self._close_run_directory(session)
         except OSError as error:
             self._messages.append(f"the run directory could not be completed: {error}")
             session.exitstatus = max(session.exitstatus, pytest.ExitCode.TESTS_FAILED)
-        self._check_records(session)
 
     def _check_unevaluated(self, session: pytest.Session) -> None:
         from ..judging.outcomes import OUTCOMES, Status
@@ -158,5 +159,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SessionGuard(config), "codereval-session")
 
 
-def _is_task_id(nodeid: str) -> bool:
-    return nodeid.partition("::")[0].endswith((".yaml", ".yml"))
+def _runs_nothing(config: pytest.Config) -> bool:
+    option = config.option
+    return bool(option.collectonly or option.showfixtures or option.show_fixtures_per_test)

@@ -20,8 +20,9 @@ NAME = "codereval-signals"
 class Signals:
     """The handlers of this process and, on a controller, the processes that must hear of an interrupt too."""
 
-    def __init__(self, worker: bool) -> None:
-        self._worker = worker
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._worker = hasattr(config, "workerinput")
         self._workers: list[int] = []
         self._previous: dict[int, object] = {}
         self._raised = False
@@ -70,7 +71,9 @@ class Signals:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        if any(".yaml::" in nodeid or ".yml::" in nodeid for nodeid in ids):
+        from .collection import names_task
+
+        if any(names_task(nodeid, self._config) for nodeid in ids):
             self.install()
 
     def pytest_keyboard_interrupt(self) -> None:
@@ -90,7 +93,7 @@ def _process_of(node: object) -> int | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Signals(hasattr(config, "workerinput")), NAME)
+    config.pluginmanager.register(Signals(config), NAME)
 
 
 def install(config: pytest.Config) -> None:

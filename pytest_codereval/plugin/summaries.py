@@ -21,6 +21,9 @@ SUMMARIES = "codereval_summaries"
 IS_TASK = "codereval_is_task"
 """Attribute of every report of an item of a task file."""
 
+IS_LAST = "codereval_is_last"
+"""Attribute of a report that no teardown follows, because its process died."""
+
 
 def is_task(item: pytest.Item) -> bool:
     """Whether the item comes from a task file."""

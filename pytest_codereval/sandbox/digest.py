@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import clock
 
-EXCLUDED = (".git", "__pycache__")
+EXCLUDED = (".git", "__pycache__", ".codereval", ".pytest_cache", ".mypy_cache", ".ruff_cache")
 
 MOST_LINKED_ENTRIES = 50_000
 MOST_LINKED_BYTES = 1 << 30

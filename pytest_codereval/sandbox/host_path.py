@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from ..errors import Cause, TrialError
-from ..task.variables import UndefinedVariable, expand_variables
+from ..task.variables import UndefinedVariable
+from ..task.variables import host_path as expanded_path
 
 
 def host_path(text: str, task_dir: Path, key: str) -> Path:
@@ -15,7 +15,6 @@ def host_path(text: str, task_dir: Path, key: str) -> Path:
     Raises TrialError(CONFIGURATION) that names `key` and the variable when one is undefined.
     """
     try:
-        expanded = Path(expand_variables(text)).expanduser()
+        return expanded_path(text, task_dir)
     except UndefinedVariable as error:
         raise TrialError(Cause.CONFIGURATION, f"{key}: {text!r}: {error}") from None
-    return Path(os.path.normpath(task_dir.absolute() / expanded))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..errors import Cause, TrialError
@@ -21,7 +22,7 @@ CODE_FILE = "reference.txt"
 """Name of the file that holds a reference given as text, unless a criterion asks for it by a name of its own."""
 
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_./+@%=:,-]+")
-_TASK_DIR = re.compile(r"\$(?:TASK_DIR\b|\{TASK_DIR[}:#%/-])|TASK_DIR['\"]")
+_VARIABLE_PATH = re.compile(r"\$\{?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}?(?P<rest>(?:/[A-Za-z0-9_.+-]+)+)")
 
 
 class GradingMaterial:
@@ -39,8 +40,9 @@ class GradingMaterial:
         root: Path,
         dataset_paths: Sequence[str] = (),
         keep_out: Collection[Path] = (),
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`root` is the trial's own directory, outside the workspace.
+        """`root` is the trial's own directory, outside the workspace; `variables` are those that graders get.
 
         Raises TrialError(CONFIGURATION) when the reference or a part of it that a criterion names is not there.
         """
@@ -48,6 +50,7 @@ class GradingMaterial:
         self._task_dir = task_file.parent.absolute()
         self._root = root
         self._keep_out = [*keep_out, root]
+        self._variables = variables
         self.dataset_files = [host_path(path, self._task_dir, "dataset.paths") for path in dataset_paths]
         self._reference = _reference_source(task, self._task_dir)
         self._check_compared_files()
@@ -77,12 +80,27 @@ class GradingMaterial:
             yield "task folder", digest(self._task_dir, exclude=self._keep_out)
         for path in self.dataset_files:
             yield f"dataset {path.name}", digest(path)
+        for name, path in self._named_by_variables().items():
+            yield name, digest(path, exclude=self._keep_out)
+
+    def _commands(self) -> list[str]:
+        named = [getattr(criterion, "command", None) for criterion in self._task.success_criteria]
+        return [*(text for text in named if text), *(hook.command for hook in self._task.post_run)]
 
     def _uses_task_folder(self) -> bool:
-        commands = [getattr(criterion, "command", None) for criterion in self._task.success_criteria]
-        commands += [hook.command for hook in self._task.post_run]
         files = [name for criterion in self._task.success_criteria for name in getattr(criterion, "files", None) or ()]
-        return any(isinstance(text, str) and _TASK_DIR.search(text) for text in [*commands, *files])
+        return any("TASK_DIR" in text for text in [*self._commands(), *files])
+
+    def _named_by_variables(self) -> dict[str, Path]:
+        """The graders outside the task's folder that commands name by a variable, as in `$CHECKOUT/tests/check.py`."""
+        found = {}
+        for text in self._commands():
+            for match in _VARIABLE_PATH.finditer(text):
+                value = self._variables.get(match["name"], "")
+                path = Path(value + match["rest"])
+                if value.startswith("/") and not path.is_relative_to(self._root) and path.exists():
+                    found[match.group()] = path
+        return found
 
     def task_environment(self) -> dict[str, str]:
         """What preparation and hooks are told: where the task's folder is, by a path without spaces."""

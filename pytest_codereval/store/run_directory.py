@@ -110,8 +110,12 @@ class RunDirectory:
     def close_active(self) -> Iterator[tuple[Path, dict[str, object]]]:
         """Write the standing record of each trial whose process died without one; yield folder and record."""
         for mark in sorted((self.path / "active").glob("*.json")):
-            content = json.loads(mark.read_text(encoding="utf-8"))
-            folder = self.path / content["folder"]
+            try:
+                content = json.loads(mark.read_text(encoding="utf-8"))
+                folder = self.path / content["folder"]
+            except (ValueError, KeyError, TypeError):
+                mark.rename(mark.with_suffix(".unreadable"))
+                continue
             if not (folder / "record.json").exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 write_json(folder / "record.json", content["record"])

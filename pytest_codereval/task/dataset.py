@@ -15,7 +15,7 @@ from .base import Location
 from .problems import describe, shown_path
 from .setting_models import Dataset
 from .task_ids import ROW_ID
-from .variables import UndefinedVariable, expand_variables
+from .variables import UndefinedVariable, host_path
 from .yaml_reader import ReadError, read_text
 
 
@@ -68,14 +68,11 @@ def _raw(dataset: Dataset, folder: Path) -> Iterator[Row]:
         yield Row("", values, ("dataset", "rows", index))
     for index, name in enumerate(dataset.paths or ()):
         place: Location = ("dataset", "paths", index)
-        yield from _lines(folder / _expanded(name, place), place)
-
-
-def _expanded(name: str, place: Location) -> str:
-    try:
-        return expand_variables(name)
-    except UndefinedVariable as error:
-        raise RowError(str(error), place) from None
+        try:
+            path = host_path(name, folder)
+        except UndefinedVariable as error:
+            raise RowError(str(error), place) from None
+        yield from _lines(path, place)
 
 
 def _lines(path: Path, place: Location) -> Iterator[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
@@ -26,3 +27,11 @@ def expand_variables(text: str) -> str:
         return os.environ[name]
 
     return _VARIABLE.sub(value, text)
+
+
+def host_path(text: str, folder: Path) -> Path:
+    """The absolute path that `text` names, relative to `folder`, with variables and a leading `~` expanded.
+
+    Raises UndefinedVariable.
+    """
+    return Path(os.path.normpath(folder.absolute() / Path(expand_variables(text)).expanduser()))

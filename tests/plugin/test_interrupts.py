@@ -140,6 +140,29 @@ def test_kill_9_of_pytest_leaves_no_agent_behind(repo: Repo, mark: str, workers:
     assert json.loads(left.read_text())["cause"] == "interrupted"
 
 
+def test_an_interrupt_within_the_seal_is_sealed_again(repo: Repo, mark: str) -> None:
+    repo.script("long", {"bash": _daemons(repo, mark)}, post_run=[{"command": "sleep 0.2; cp written.txt again.txt"}])
+    repo.file(
+        "conftest.py",
+        """
+        from pytest_codereval.sandbox.tempdir import TempdirSandbox
+
+        reap = TempdirSandbox.reap
+
+        def interrupted(self):
+            TempdirSandbox.reap = reap
+            raise KeyboardInterrupt
+
+        TempdirSandbox.reap = interrupted
+        """,
+    )
+    assert repo.run().ret == pytest.ExitCode.INTERRUPTED
+    assert _alive(mark) == []
+    record = repo.record("long")
+    assert (record["status"], record["cause"]) == ("error", "interrupted")
+    assert record["workspace"]["files"]
+
+
 def test_an_interrupt_while_cleaning_up_keeps_the_verdict(repo: Repo) -> None:
     hook = f"echo started > {repo.path}/started; sleep 60"
     repo.task("slow", post_run=[{"command": hook, "timeout": 100}])

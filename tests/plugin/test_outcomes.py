@@ -181,6 +181,39 @@ def test_an_expected_failure_does_not_fail_the_session(repo: Repo) -> None:
     assert "failure" not in repo.cases().values()
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"simulation": {"enabled": True, "persona": "p", "goal": "g"}},
+        {
+            "dataset": {"rows": [{"id": "a"}, {"id": "b"}]},
+            "success_criteria": [{**PASS, "suite_thresholds": {"mean": 0.5}}],
+        },
+    ],
+)
+def test_what_is_not_carried_out_yet_is_never_a_result(repo: Repo, fields: dict[str, object]) -> None:
+    repo.task("later", **fields)
+    result = repo.run()
+    assert result.parseoutcomes().get("passed") is None
+    result.stdout.fnmatch_lines(["*not available yet: *"])
+
+
+def test_max_turns_stops_the_script_and_the_rest_is_judged(repo: Repo) -> None:
+    steps = [{"write": {"path": "a.txt", "content": "x"}}, {"bash": "rm a.txt"}]
+    repo.script("capped", *steps, run_limits={"max_turns": 1})
+    repo.run().assert_outcomes(passed=1)
+    assert repo.record("capped")["trajectory"]["turns"] == 1
+
+
+def test_a_prompt_file_is_read_before_anything_is_staged(repo: Repo) -> None:
+    repo.task("there", initial_prompt=None, initial_prompt_file="prompt.md")
+    repo.file("tasks/prompt.md", "do it\n")
+    repo.task("missing", initial_prompt=None, initial_prompt_file="none.md", pre_run=[{"command": "touch /nowhere/x"}])
+    repo.run().assert_outcomes(passed=1, errors=1)
+    assert repo.record("there")["prompt"] == "do it"
+    assert "none.md" in repo.record("missing")["message"]
+
+
 def test_an_error_is_never_an_expected_failure(repo: Repo) -> None:
     repo.script("crashes", {"crash": "x"})
     repo.task("errs", success_criteria=[UNJUDGED])
