@@ -209,6 +209,8 @@ def test_a_foreign_directory_is_no_run_directory(repo: Repo) -> None:
 
 @pytest.mark.parametrize("folder", ["d[1]", "a b", "ü"])
 def test_criteria_are_named_well_in_odd_folders(repo: Repo, folder: str) -> None:
+    if "[" in folder and pytest.version_tuple < (9, 2):
+        pytest.skip("this pytest names no testcase well below such a folder")
     path = repo.task("hello")
     (repo.path / folder).mkdir()
     path.rename(repo.path / folder / "hello.yaml")
