@@ -194,13 +194,11 @@ def _claim(base: Path) -> tuple[int, Path]:
     while True:
         home = base / secrets.token_hex(4)
         lock = os.open(_lock_path(home), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
+        with contextlib.suppress(BlockingIOError, FileNotFoundError, FileExistsError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(lock).st_ino == _lock_path(home).stat().st_ino:
                 home.mkdir(0o700)
                 return lock, home
-        except (BlockingIOError, FileNotFoundError, FileExistsError):
-            pass
         os.close(lock)
 
 
