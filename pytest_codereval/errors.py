@@ -17,6 +17,7 @@ class Cause(enum.StrEnum):
     SHIM_UNREACHABLE = "shim_unreachable"
     EVIDENCE_LOST = "evidence_lost"
     TAMPERED = "tampered"
+    UNMATCHED_CALL = "unmatched_call"
     AGENT_CRASH = "agent_crash"
     TURN_TIMEOUT = "turn_timeout"
     TASK_TIMEOUT = "task_timeout"

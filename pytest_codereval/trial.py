@@ -17,9 +17,11 @@ from .errors import Cause, CoderEvalError, TrialError
 from .judging.gate import Decision, decide
 from .judging.judge import judge, not_evaluated
 from .judging.outcomes import Status
+from .judging.strictness import listed, strictness_results, unmatched_calls
+from .recorder.equipment import Equipment
+from .recorder.handler_files import FindByName, no_names
 from .recorder.invocation import InvocationLog
 from .recorder.names import generated_names
-from .recorder.recorder import Recorder
 from .recorder.spool import cause_of, describe
 from .sandbox import tempdir
 from .sandbox.environment import EnvironmentPlan
@@ -69,7 +71,7 @@ class Trial:
     Each of the first four raises TrialError when it fails; `finish` then still records and cleans up.
     """
 
-    def __init__(self, spec: TrialSpec, settings: TrialSettings) -> None:
+    def __init__(self, spec: TrialSpec, settings: TrialSettings, handler_by_name: FindByName = no_names) -> None:
         self.spec = spec
         self.task = spec.task
         self.settings = settings
@@ -88,7 +90,8 @@ class Trial:
         self._manifest: Manifest | None = None
         self._stack = contextlib.ExitStack()
         self._sandbox: tempdir.TempdirSandbox | None = None
-        self._recorder: Recorder | None = None
+        self._handler_by_name = handler_by_name
+        self._equipment: Equipment | None = None
         self._material: GradingMaterial | None = None
         self._active: Path | None = None
         self._agent_is_dead = False
@@ -107,6 +110,7 @@ class Trial:
             self._text = self._prompt()
             self._sandbox = self._make_sandbox()
             self._stack.callback(self._sandbox.close)
+            self._equipment = self._make_equipment(self._sandbox)
             self._material = GradingMaterial(
                 self.task,
                 self.spec.path,
@@ -120,16 +124,22 @@ class Trial:
                 self.task,
                 self.spec.path.parent,
                 generated_names=self._generated_names,
-                answer_keys=[self.settings.run_directory.path, *self._material.dataset_files],
+                answer_keys=[
+                    self.settings.run_directory.path,
+                    *self._material.dataset_files,
+                    *(self._equipment.answer_keys if self._equipment else ()),
+                ],
             )
-            self._install_recorder()
+            if self._equipment is not None:
+                self._equipment.recorder.install()
             for hook in self.task.pre_run:
                 self._pre_run(hook)
             if self.task.pre_run:
                 prepare_mock_dirs(self._sandbox, self.task.sandbox, generated_names=self._generated_names)
             self._material.hide()
             self._sandbox.end_preparation()
-            self._prove_shims()
+            if self._equipment is not None:
+                self._equipment.recorder.prove_reachable(self._sandbox)
             self._mark("staged")
 
     def _begin_record(self) -> None:
@@ -150,14 +160,12 @@ class Trial:
         )
         return tempdir.create(self.task.sandbox, environments=plan)
 
-    def _install_recorder(self) -> None:
+    def _make_equipment(self, sandbox: tempdir.TempdirSandbox) -> Equipment | None:
         if not self._tools:
-            return
-        if any(tool.responses for tool in self._tools):
-            raise TrialError(Cause.CONFIGURATION, "sandbox.record_cli: responses are not available yet")
-        self._recorder = Recorder(self._tools, self.sandbox.bin_dir, self.sandbox.root / "spool")
-        self._stack.callback(self._recorder.close)
-        self._recorder.install()
+            return None
+        equipment = Equipment(self.task, self.spec.path.parent, sandbox, self._handler_by_name, self.spec.trial_id)
+        self._stack.callback(equipment.recorder.close)
+        return equipment
 
     @property
     def _tools(self) -> tuple[RecordedTool, ...]:
@@ -174,10 +182,6 @@ class Trial:
             how = f"was killed after {hook.timeout} s" if result.timed_out else f"exited {result.exit_status}"
             said = (result.stderr_text or result.stdout_text).strip()[-1000:]
             raise TrialError(Cause.PRE_RUN, f"`{hook.command.strip()}` {how}: {said}")
-
-    def _prove_shims(self) -> None:
-        if self._recorder is not None:
-            self._recorder.prove_reachable(self.sandbox)
 
     # -- agent
 
@@ -223,6 +227,7 @@ class Trial:
                 raise attack
             if self._log.faults:
                 raise TrialError(cause_of(self._log.faults), describe(self._log.faults))
+            self._refuse_unmatched()
             if self._end is not None and self._end.cause is not None:
                 raise TrialError(self._end.cause, self._end.message)
 
@@ -235,10 +240,19 @@ class Trial:
         return None
 
     def _take_evidence(self, sandbox: tempdir.TempdirSandbox) -> None:
-        if self._recorder is not None:
-            self._log = self._recorder.drain()
+        if self._equipment is not None:
+            self._log = self._equipment.drain()
         if self.folder is not None:
             self._manifest = snapshot(sandbox.workspace, self.folder / "workspace")
+
+    def _refuse_unmatched(self) -> None:
+        for tool in self._strict_tools("error"):
+            if calls := unmatched_calls(self._log, tool):
+                what = f"{tool} was called in a way that no rule, handler or cassette answers (unmatched: error):"
+                raise TrialError(Cause.UNMATCHED_CALL, f"{what}\n{listed(calls)}")
+
+    def _strict_tools(self, strictness: str) -> list[str]:
+        return [tool.tool for tool in self._tools if tool.unmatched == strictness]
 
     # -- grade
 
@@ -250,6 +264,7 @@ class Trial:
             shell = functools.partial(self._grading_shell, environment)
             evidence = dataclasses.replace(self.evidence, shell=shell, reference=self.material.reference_workspace())
             self.results = judge(self.task.success_criteria, evidence, self.material.verify)
+            self.results += strictness_results(self._log, self._strict_tools("fail"), len(self.results))
             self.decision = decide(self.results)
             self._mark("graded")
             return self.decision
@@ -262,6 +277,7 @@ class Trial:
             trajectory=self.trajectory,
             invocations=self._log,
             shell=functools.partial(self._grading_shell, {}),
+            cli_patterns={c.name: c for c in self.task.success_criteria if c.type == "cli_called" and c.name},
         )
 
     @property
@@ -333,6 +349,7 @@ class Trial:
 
     def _record(self) -> dict[str, object]:
         digests = self._material.digests if self._material else {}
+        digests |= self._equipment.digests if self._equipment else {}
         return self._description | {
             "fingerprint": records.fingerprint(self._description, self.agent_name, digests),
             "environment": records.versions()

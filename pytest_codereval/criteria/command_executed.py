@@ -1,61 +1,116 @@
-"""Criterion type command_executed: how many tool calls look as the author described them."""
+"""Criterion type command_executed: how many commands the agent ran that are as the author described them."""
 
 from __future__ import annotations
 
-import re
+import dataclasses
+import shlex
 from collections.abc import Sequence
 
-from ..sandbox.workspace import Unreadable
+from ..errors import JudgingError
+from ..recorder.invocation import InvocationLog
 from ..task.command_models import CommandExecuted
 from ..text import shorten
-from ..trajectory.model import ToolCall
-from .command_text import haystacks
-from .contract import Evidence, Judgement
-from .patterns import search
-from .reading import fail_when_unreadable
+from ..trajectory.model import ToolCall, Trajectory
+from .asked_commands import asked_by
+from .contract import Evidence, Judgement, Verdict
+from .shell_calls import shell_text, understood
+from .sightings import Sighting, Standing, asks_for_commands, asks_for_recorded, shown_call, sightings
 
 SHOWN_CALLS = 10
 SHOWN_LENGTH = 200
 
 
-@fail_when_unreadable
-def check(criterion: CommandExecuted, evidence: Evidence) -> Judgement:
-    """Score by the number of matching calls: within min and max 1, else 0; without a max the fraction of min.
+@dataclasses.dataclass(frozen=True)
+class _Counted:
+    """Sightings by what they are good for. What is unproven counts for a least or a most number, never as certain."""
 
-    Without a trajectory the score is 0, also for a guard: nobody knows what was run.
+    all: tuple[Sighting, ...]
+    for_least: tuple[Sighting, ...]
+    for_most: tuple[Sighting, ...]
+    certain: tuple[Sighting, ...]
+
+
+def check(criterion: CommandExecuted, evidence: Evidence) -> Judgement:
+    """Score by the number of matching commands: within min and max 1, else 0; without a max the fraction of min.
+
+    What cannot be known for certain is counted against the agent's interest only where it could break a guard: a
+    `max_count` is held against what may have run, `min_count` under `require_success` against what certainly did.
+    Without a trajectory the score is 0, also for a guard: nobody knows what was run. Raises JudgingError when recorded
+    calls may be missing.
     """
     if evidence.trajectory is None:
         return Judgement(0.0, "no agent ran, so nothing is known about its commands")
-    calls = evidence.trajectory.tool_calls
-    matching = [call for call in calls if _matches(criterion, call)]
+    if evidence.invocations.faults and asks_for_recorded(criterion, evidence.invocations):
+        raise JudgingError("calls may be missing: " + "; ".join(evidence.invocations.faults))
+    counted = _count(criterion, evidence)
     return Judgement(
-        _score(len(matching), criterion.min_count, criterion.max_count),
-        f"{len(matching)} of {len(calls)} tool calls match; expected {_expectation(criterion)}",
-        _details(matching, calls),
+        _score(criterion, counted),
+        _reason(criterion, counted, evidence.trajectory),
+        _details(criterion, counted, evidence),
     )
 
 
-def _matches(criterion: CommandExecuted, call: ToolCall) -> bool:
-    if criterion.tool_name is not None and call.name != criterion.tool_name:
-        return False
-    if criterion.require_success and call.status != "success":
-        return False
-    if criterion.command_pattern is None and criterion.exclude_pattern is None:
-        return True
-    texts = haystacks(call)
-    if criterion.exclude_pattern is not None and _found(criterion.exclude_pattern, texts):
-        return False
-    return criterion.command_pattern is None or _found(criterion.command_pattern, texts)
+def live_verdict(criterion: CommandExecuted, evidence: Evidence) -> Verdict | None:
+    """Return the verdict that is already certain while the agent still works, else None.
+
+    `evidence` is what there is so far: the trajectory of this attempt and the recorded calls. PASS once enough
+    matching commands have certainly run, FAIL once more than `max_count` have; more evidence of the same attempt never
+    changes either, and the final verdict is the same.
+    """
+    if evidence.trajectory is None or evidence.invocations.faults:
+        return None
+    if criterion.max_count is None and criterion.min_count == 0:
+        return None
+    certain = len(_count(criterion, evidence).certain)
+    if criterion.max_count is not None:
+        return Verdict.FAIL if certain > criterion.max_count and criterion.pass_threshold > 0 else None
+    return Verdict.PASS if certain >= criterion.min_count else None
 
 
-def _found(pattern: str, texts: Sequence[str]) -> bool:
-    return any(search(pattern, text, re.DOTALL) for text in texts)
+def _count(criterion: CommandExecuted, evidence: Evidence) -> _Counted:
+    if evidence.trajectory is None:
+        return _Counted((), (), (), ())
+    every = tuple(sightings(criterion, evidence.trajectory, evidence.invocations))
+    ran = tuple(item for item in every if item.standing is Standing.RAN)
+    if criterion.require_success:
+        least = tuple(item for item in ran if item.succeeded)
+        most = tuple(item for item in every if item.standing > Standing.NOT_RUN and item.succeeded is not False)
+    else:
+        least = tuple(item for item in every if item.standing >= Standing.UNPROVEN)
+        most = tuple(item for item in every if item.standing > Standing.NOT_RUN)
+    certain = tuple(item for item in least if item.standing is Standing.RAN and item.settled)
+    return _Counted(every, least, most, certain)
 
 
-def _score(count: int, least: int, most: int | None) -> float:
-    if most is not None:
-        return float(least <= count <= most)
-    return min(1.0, count / least) if least else 1.0
+def _score(criterion: CommandExecuted, counted: _Counted) -> float:
+    least = len(counted.for_least)
+    if criterion.max_count is not None:
+        return float(criterion.min_count <= least and len(counted.for_most) <= criterion.max_count)
+    return min(1.0, least / criterion.min_count) if criterion.min_count else 1.0
+
+
+def _reason(criterion: CommandExecuted, counted: _Counted, trajectory: Trajectory) -> str:
+    count = len(counted.for_least)
+    if asks_for_commands(criterion):
+        found = f"{count} matching {'command' if count == 1 else 'commands'}"
+    else:
+        found = f"{count} of {len(trajectory.tool_calls)} tool calls match"
+    parts = [f"{found}; expected {_expectation(criterion)}"]
+    if criterion.require_success and count < criterion.min_count:
+        parts += _unknown_success(counted)
+    doubtful = len(counted.for_most) - count
+    if criterion.max_count is not None and count <= criterion.max_count < len(counted.for_most):
+        parts.append(f"{doubtful} more cannot be ruled out (unproven)")
+    return "; ".join(parts)
+
+
+def _unknown_success(counted: _Counted) -> list[str]:
+    unknown = [item for item in counted.all if item.standing > Standing.NOT_RUN and item.succeeded is None]
+    if not unknown:
+        return []
+    reasons = ", ".join(dict.fromkeys(item.why_unknown for item in unknown))
+    times = "once" if len(unknown) == 1 else f"{len(unknown)} times"
+    return [f"ran {times}, success unknown ({reasons}); record the tool to know"]
 
 
 def _expectation(criterion: CommandExecuted) -> str:
@@ -66,20 +121,63 @@ def _expectation(criterion: CommandExecuted) -> str:
     return f"{criterion.min_count} to {criterion.max_count}"
 
 
-def _details(matching: Sequence[ToolCall], calls: Sequence[ToolCall]) -> str:
-    shown = matching or calls
-    if not shown:
-        return "the agent called no tool"
-    title = "matching calls:" if matching else "no call matches; the calls were:"
-    lines = [title, *(_line(call) for call in shown[:SHOWN_CALLS])]
-    if len(shown) > SHOWN_CALLS:
-        lines.append(f"... and {len(shown) - SHOWN_CALLS} more")
+def _details(criterion: CommandExecuted, counted: _Counted, evidence: Evidence) -> str:
+    counting = counted.for_most if criterion.max_count is not None else counted.for_least
+    chosen = set(map(id, counting))
+    others = [item for item in counted.all if id(item) not in chosen]
+    if not counted.all:
+        return _nearest(criterion, evidence)
+    lines = ["matching:", *_listed([_line(item) for item in counting])] if counting else []
+    if others:
+        lines += ["not counted:", *_listed([_line(item, criterion.require_success) for item in others])]
     return "\n".join(lines)
 
 
-def _line(call: ToolCall) -> str:
-    try:
-        text = shorten(haystacks(call)[0], SHOWN_LENGTH).replace("\n", "\\n")
-    except Unreadable:
-        text = "(parameters that cannot be shown)"
-    return f"  {call.name} [{call.status}] {text}"
+def _nearest(criterion: CommandExecuted, evidence: Evidence) -> str:
+    calls = evidence.trajectory.tool_calls if evidence.trajectory else ()
+    near = _near_commands(criterion, calls, evidence.invocations)
+    if near:
+        return "\n".join(["no command matches; the nearest were:", *_listed(near)])
+    if not calls:
+        return "the agent called no tool"
+    return "\n".join(["no call matches; the calls were:", *_listed([_call_line(call) for call in calls])])
+
+
+def _near_commands(criterion: CommandExecuted, calls: Sequence[ToolCall], log: InvocationLog) -> list[str]:
+    """For facets: the calls of the tool, recorded and in the transcript, each with what is wrong with it."""
+    if criterion.command is None:
+        return []
+    asked = asked_by(criterion, log.options.get(criterion.command.tool, ()))
+    near = [
+        (
+            f"recorded call {call.sequence}: {shlex.join((call.tool, *call.argv))}",
+            asked.difference(call.tool, call.argv),
+        )
+        for call in log.invocations
+    ]
+    for call in calls:
+        text = shell_text(call)
+        for command in understood(call, text).commands if text is not None else ():
+            near.append((command.raw, asked.difference(command.program, command.words[1:])))
+    return [f"  {_short(text)}  <- {_short(difference)}" for text, difference in near if difference]
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    more = [f"... and {len(lines) - SHOWN_CALLS} more"] if len(lines) > SHOWN_CALLS else []
+    return [*lines[:SHOWN_CALLS], *more]
+
+
+def _line(item: Sighting, asks_success: bool = False) -> str:
+    notes = [item.note] if item.note else []
+    if asks_success and item.standing is Standing.RAN:
+        notes.append("failed" if item.succeeded is False else f"success unknown: {item.why_unknown}")
+    note = f"  <- {'; '.join(notes)}" if notes else ""
+    return f"  {item.source} {_short(item.text)}{note}"
+
+
+def _call_line(call: ToolCall) -> str:
+    return f"  {call.name} [{call.status}] {_short(shown_call(call))}"
+
+
+def _short(text: str) -> str:
+    return shorten(text, SHOWN_LENGTH).replace("\n", "\\n")

@@ -1,7 +1,7 @@
 """The texts in which a pattern about a tool call is searched.
 
-A shell command is searched as it was written and once more without its quotes and its `sh -c` wrapper; long commands
-in windows, so that a pattern's `.*` cannot span the whole of a long script.
+A text is searched as it was written; a shell text that could not be understood once more without its quotes and its
+`sh -c` wrapper; long ones in windows, so that a pattern's `.*` cannot span the whole of a long script.
 """
 
 from __future__ import annotations
@@ -10,39 +10,37 @@ import functools
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..sandbox.workspace import Unreadable
-from ..trajectory.model import ToolCall
 
-SHELL_TOOL = "Bash"
 WINDOW = 2000
-"""Characters of a command in which a pattern is searched at once, and of the JSON text of other tools' parameters."""
+"""Characters of a text in which a pattern is searched at once."""
 
 OVERLAP = 256
 """Characters that two windows share where one line is longer than a window."""
 
+PARAMETERS_LIMIT = 256 * 1024
+"""Characters of the JSON text of a call's parameters that are searched."""
+
 _OPTION_CLUSTER = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 
 
-def haystacks(call: ToolCall) -> tuple[str, ...]:
-    """Return the texts of `call` that a pattern may match, without repetition.
+def parameter_haystacks(tool: str, parameters: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the windows of the JSON text of a call's parameters, with and without `\\u` escapes where they differ.
 
-    For the shell tool with a text `command`: windows of the command, raw and normalised. For every other call: the
-    head of the JSON text of its parameters. Raises Unreadable when they have none.
+    Raises Unreadable when they have no such text.
     """
-    command = call.parameters.get("command")
-    if call.name == SHELL_TOOL and isinstance(command, str) and command:
-        return command_haystacks(command)
     try:
-        return (json.dumps(dict(call.parameters), default=str)[:WINDOW],)
+        texts = [json.dumps(dict(parameters), default=str, ensure_ascii=escaped) for escaped in (True, False)]
     except (RecursionError, TypeError, ValueError) as error:
-        raise Unreadable(f"the parameters of a call of {call.name} cannot be written as JSON: {error}") from None
+        raise Unreadable(f"the parameters of a call of {tool} cannot be written as JSON: {error}") from None
+    return tuple(dict.fromkeys(window for text in texts for window in windows(text[:PARAMETERS_LIMIT])))
 
 
 @functools.lru_cache(maxsize=8192)
 def command_haystacks(command: str) -> tuple[str, ...]:
-    """Return the windows of a shell command, each raw and, where it differs, normalised."""
+    """Return the windows of a shell text, each raw and, where it differs, normalised."""
     texts: dict[str, None] = {}
     for window in windows(command):
         texts[window] = None
@@ -52,17 +50,17 @@ def command_haystacks(command: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def windows(command: str) -> tuple[str, ...]:
-    """Cut a command into windows of at most `WINDOW` characters.
+def windows(text: str) -> tuple[str, ...]:
+    """Cut a text into windows of at most `WINDOW` characters.
 
-    The first is the head of the command wherever that ends. The others hold whole logical lines (a line that ends in
+    The first is the head of the text wherever that ends. The others hold whole logical lines (a line that ends in
     a backslash belongs to the next) as far as they fit; a longer one is cut into overlapping pieces.
     """
-    if len(command) <= WINDOW:
-        return (command,)
-    result = [command[:WINDOW]]
+    if len(text) <= WINDOW:
+        return (text,)
+    result = [text[:WINDOW]]
     packed = ""
-    for line in _logical_lines(command):
+    for line in _logical_lines(text):
         if packed and len(packed) + len(line) > WINDOW:
             result.append(packed)
             packed = ""
@@ -75,9 +73,9 @@ def windows(command: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(result))
 
 
-def _logical_lines(command: str) -> Iterator[str]:
+def _logical_lines(text: str) -> Iterator[str]:
     pending = ""
-    for line in command.splitlines(keepends=True):
+    for line in text.splitlines(keepends=True):
         pending += line
         if not line.rstrip("\r\n").endswith("\\"):
             yield pending

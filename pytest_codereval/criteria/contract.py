@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..recorder.invocation import InvocationLog
@@ -44,6 +44,8 @@ class Evidence:
     shell: GradingShell
     reference: Any = None
     """The staged reference as a Workspace, or None."""
+    cli_patterns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The models of the task's cli_called criteria that have a name, by that name."""
 
     @property
     def final_answer(self) -> str:

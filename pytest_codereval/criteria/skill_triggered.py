@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..task.command_models import SkillTriggered
 from ..text import shorten
 from ..trajectory.model import ToolCall
-from .contract import Evidence, Judgement
+from .contract import Evidence, Judgement, Verdict
 
 SKILL_TOOL = "Skill"
 SHOWN_LENGTH = 200
@@ -28,6 +28,16 @@ def check(criterion: SkillTriggered, evidence: Evidence) -> Judgement:
         label=_label(observed),
         expected_label=_label(expected),
     )
+
+
+def live_verdict(criterion: SkillTriggered, evidence: Evidence) -> Verdict | None:
+    """Return the verdict that is already certain while the agent still works, else None.
+
+    Once the skill was used nothing can take that back: PASS where it is expected, else FAIL.
+    """
+    if evidence.trajectory is None or not any(_engagements(criterion.skill_name, evidence.trajectory.tool_calls)):
+        return None
+    return Verdict.PASS if criterion.expected_skill == criterion.skill_name else Verdict.FAIL
 
 
 def _label(value: bool) -> str:

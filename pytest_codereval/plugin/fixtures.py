@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from ..text import wire
 from .collection import TRIAL, CoderEvalWarning
+from .handlers import find_by_name
 from .options import settings
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ def _run(request: pytest.FixtureRequest, spec: TrialSpec) -> TrialRun:
     __tracebackhide__ = True
     from ..trial import Trial, execute
 
-    trial = Trial(spec, settings(request.config))
+    trial = Trial(spec, settings(request.config), functools.partial(find_by_name, request, spec.path.parent))
     request.node.stash.setdefault(TRIALS, []).append(trial)
     request.node.addfinalizer(lambda: _finish(request, trial))
     execute(trial)

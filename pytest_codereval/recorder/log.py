@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ DEFAULT_LOG = f"{LOG_DIRECTORY}/{LOG_NAME}"
 """Where criteria that read a file find the recorder's log, relative to the workspace."""
 
 _LATEST = 1e12
+_RULE = re.compile(r"rule ([0-9]{1,9})")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,12 +102,26 @@ def _text(value: object) -> str:
 
 
 def render_log(invocations: Iterable[Invocation]) -> str:
-    """Write calls as JSON Lines in pure ASCII: `ts` in seconds since the epoch, `tool`, `argv`, `exit`."""
-    return "".join(
-        json.dumps({"ts": round(call.time, 3), "tool": call.tool, "argv": list(call.argv), "exit": call.exit_status})
-        + "\n"
-        for call in invocations
-    )
+    """Write calls as JSON Lines in pure ASCII.
+
+    `ts` and `end` are in seconds since the epoch; `end` and `exit` are null for a call that did not end. `rule` is
+    there when a rule answered.
+    """
+    return "".join(json.dumps(_fields(call)) + "\n" for call in invocations)
+
+
+def _fields(call: Invocation) -> dict[str, object]:
+    rule = _RULE.fullmatch(call.answered_by)
+    return {
+        "ts": round(call.time, 3),
+        "end": None if call.ended is None else round(call.ended, 3),
+        "tool": call.tool,
+        "argv": list(call.argv),
+        "cwd": call.cwd,
+        "exit": call.exit_status,
+        "answered_by": call.answered_by,
+        **({"rule": int(rule[1])} if rule else {}),
+    }
 
 
 @contextlib.contextmanager

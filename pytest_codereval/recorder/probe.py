@@ -8,10 +8,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .shim import quote
-
-PROBE_ARGV = ("codereval-probe",)
-"""The arguments of the one call that proves that shims can be run and are heard."""
+from .shell_text import quote
+from .shim import PROBE_ARGV
 
 _MARK = "codereval-probe"
 _BASH = "/bin/bash /usr/bin/bash /usr/local/bin/bash"

@@ -5,41 +5,36 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..errors import Cause, TrialError
 from ..sandbox.protocol import Phase
 from ..task.tool_names import refusal
 from . import windows
+from .answering import Answerer, ShimPlan
+from .desk import TAMPERED, Desk
 from .identity import state
 from .invocation import Invocation, InvocationLog
 from .names import written_names
-from .probe import PROBE_ARGV, Found, login_shell, probe_script, read_probe
-from .shim import Reply, find_interpreter, render
-from .spool import TAMPERED, Spool, fresh_directory
+from .options import OptionTable
+from .probe import Found, login_shell, probe_script, read_probe
+from .reply_text import Runner
+from .shim import PROBE_ARGV, find_interpreter, render, runner
+from .spool import Spool, fresh_directory
+from .spooled import SpooledCall
 
 if TYPE_CHECKING:
     from ..sandbox.protocol import Sandbox
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 PROBE_TIMEOUT = 30.0
 """Seconds for the proof that every shim is reachable."""
-
-
-class Tool(Protocol):
-    """A tool to be recorded and its constant reply."""
-
-    @property
-    def tool(self) -> str: ...
-    @property
-    def exit_code(self) -> int: ...
-    @property
-    def stdout(self) -> str: ...
-    @property
-    def stderr(self) -> str: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,18 +50,32 @@ class Recorder:
     """Shadows tools by shims in `bin_dir` and takes in their calls through `spool_dir`.
 
     Both directories are the recorder's own and lie outside the workspace; what lay there before is removed. `install`
-    comes first, `drain` once when every process of the agent is dead, `close` last.
+    comes first, `drain` once when every process of the agent is dead, `close` last. `answerer` is asked by the plans
+    that ask; `workspace` makes the directories of calls relative; `options` go with the log.
     """
 
     def __init__(
-        self, tools: Sequence[Tool], bin_dir: Path, spool_dir: Path, *, interpreter: str | None = None
+        self,
+        plans: Sequence[ShimPlan],
+        bin_dir: Path,
+        spool_dir: Path,
+        *,
+        answerer: Answerer | None = None,
+        workspace: Path | None = None,
+        options: Mapping[str, OptionTable] | None = None,
+        interpreter: str | None = None,
     ) -> None:
-        self._tools = {tool.tool: tool for tool in tools}
-        _refuse([tool.tool for tool in tools])
+        self._plans = {plan.tool: plan for plan in plans}
+        _refuse(plans, answerer)
         self._bin_dir = bin_dir
         self._spool_dir = spool_dir
-        self._spool = Spool(spool_dir)
+        self._workspace = workspace
+        self._options = dict(options or {})
         self._interpreter = interpreter
+        asks = any(plan.asks for plan in plans)
+        stays = not asks and not any(plan.read_stdin for plan in plans)
+        desk = None if stays else Desk(spool_dir, answerer if asks else None, self._runner)
+        self._spool = Spool(spool_dir, desk=desk)
         self._written: dict[str, _Written] = {}
         self._bin_state: tuple[int, ...] = ()
         self._builtins: frozenset[str] = frozenset()
@@ -75,15 +84,15 @@ class Recorder:
     @property
     def recorded_tools(self) -> frozenset[str]:
         """The names of the tools that are shadowed."""
-        return frozenset(self._tools)
+        return frozenset(self._plans)
 
     def install(self) -> None:
         """Write the shims and start to take in calls. Raises TrialError(SANDBOX) when that is not possible."""
         try:
             fresh_directory(self._bin_dir)
             self._bin_dir.chmod(0o755)
-            for tool in self._tools.values():
-                for name, content in self._shim_files(tool).items():
+            for plan in self._plans.values():
+                for name, content in self._shim_files(plan).items():
                     self._written[name] = _write(self._bin_dir / name, content)
             self._bin_state = state(self._bin_dir)
             self._spool.open()
@@ -95,12 +104,12 @@ class Recorder:
 
         It also calls one shim once, by its path.
         """
-        names = sorted(self._tools)
+        names = sorted(self._plans)
         return probe_script(names, self._bin_dir / names[0])
 
     def check_probe(self, output: bytes, search_path: str) -> Found:
         """Understand the probe's output; `search_path` is the PATH it ran with."""
-        return read_probe({name: self._bin_dir / name for name in sorted(self._tools)}, search_path, output)
+        return read_probe({name: self._bin_dir / name for name in sorted(self._plans)}, search_path, output)
 
     def prove_reachable(self, sandbox: Sandbox) -> None:
         """See in the agent's own environment that each tool's name leads to its shim, then forget earlier calls.
@@ -113,7 +122,7 @@ class Recorder:
             what = f"the shim of {', '.join(changed)} was changed, replaced or removed before the agent started"
             raise TrialError(Cause.SHIM_UNREACHABLE, what)
         environment = sandbox.environment(Phase.AGENT)
-        shell = login_shell(sorted(self._tools), environment, self._bin_dir.parent)
+        shell = login_shell(sorted(self._plans), environment, self._bin_dir.parent)
         known = shell.builtins
         if known is None or not self._first_on(environment["PATH"]):
             known = self._ask_shells(sandbox, environment["PATH"])
@@ -122,7 +131,7 @@ class Recorder:
         self.discard_calls_so_far()
 
     def _first_on(self, search_path: str) -> bool:
-        return all(shutil.which(name, path=search_path) == str(self._bin_dir / name) for name in self._tools)
+        return all(shutil.which(name, path=search_path) == str(self._bin_dir / name) for name in self._plans)
 
     def _ask_shells(self, sandbox: Sandbox, search_path: str) -> frozenset[str]:
         result = sandbox.run(["/bin/sh", "-c", self.probe_script()], phase=Phase.AGENT, timeout=PROBE_TIMEOUT)
@@ -152,44 +161,63 @@ class Recorder:
         A second call returns the same log.
         """
         if self._log is None:
-            records = self._spool.take()
-            foreign = sorted({record.tool for record in records} - self.recorded_tools)
+            calls = self._spool.take()
             faults = [*self._shim_faults(), *self._spool.check()]
-            if foreign:
+            ours = [call for call in calls if call.tool in self._plans]
+            if len(ours) < len(calls):
                 faults.append(TAMPERED + "the spool holds calls of tools that are not recorded")
+            if any(self._ended_otherwise(call) for call in ours):
+                faults.append(TAMPERED + "a call ended with another status than its shim was told to give")
             self._log = InvocationLog(
-                invocations=tuple(
-                    Invocation(
-                        sequence=number,
-                        tool=record.tool,
-                        argv=record.argv,
-                        cwd=record.cwd,
-                        time=record.time,
-                        exit_status=self._tools[record.tool].exit_code,
-                    )
-                    for number, record in enumerate((r for r in records if r.tool in self._tools), start=1)
-                ),
+                invocations=tuple(self._invocation(number, call) for number, call in enumerate(ours, start=1)),
                 recorded_tools=self.recorded_tools,
                 builtin_tools=self._builtins,
                 faults=tuple(faults),
+                options=self._options,
+                unmatched=tuple(number for number, call in enumerate(ours, start=1) if call.unmatched),
+                shim_dir=os.fspath(self._bin_dir),
             )
         return self._log
+
+    def _invocation(self, number: int, call: SpooledCall) -> Invocation:
+        plan = self._plans[call.tool]
+        return Invocation(
+            sequence=number,
+            tool=call.tool,
+            argv=call.argv,
+            cwd=_relative(call.cwd, self._workspace),
+            time=call.time,
+            ended=call.ended,
+            exit_status=call.exit_status,
+            answered_by=call.answered_by if plan.asks else "passthrough" if plan.passthrough else "constant",
+            stdin=None if call.stdin is None else call.stdin.decode("utf-8", "surrogateescape"),
+        )
+
+    def _ended_otherwise(self, call: SpooledCall) -> bool:
+        plan = self._plans[call.tool]
+        expected = call.expected_status if plan.asks else None if plan.passthrough else plan.exit_status
+        return None not in (expected, call.exit_status) and expected != call.exit_status
 
     def close(self) -> None:
         """Stop taking in calls, when no process is left that could make one. May be called twice."""
         self._spool.close()
 
-    def _shim_files(self, tool: Tool) -> dict[str, bytes]:
-        reply = Reply(tool.exit_code, tool.stdout, tool.stderr)
+    def _shim_files(self, plan: ShimPlan) -> dict[str, bytes]:
         if os.name == "nt":
             contents: tuple[bytes, ...] = (
-                windows.render_script(tool.tool, reply, self._spool_dir),
-                windows.render_command_file(tool.tool, Path(sys.executable)),
+                windows.render_script(plan, self._spool_dir),
+                windows.render_command_file(plan.tool, Path(sys.executable)),
             )
         else:
-            interpreter = self._interpreter or find_interpreter()
-            contents = (render(tool.tool, reply, self._spool_dir, interpreter),)
-        return dict(zip(written_names(tool.tool), contents, strict=True))
+            contents = (render(plan, self._spool_dir, self._bin_dir / plan.tool, self._shell),)
+        return dict(zip(written_names(plan.tool), contents, strict=True))
+
+    @property
+    def _shell(self) -> str:
+        return self._interpreter or find_interpreter()
+
+    def _runner(self, tool: str) -> Runner:
+        return runner(tool, self._bin_dir / tool, self._shell)
 
     def _as_written(self, name: str, written: _Written) -> bool:
         path = self._bin_dir / name
@@ -209,14 +237,29 @@ class Recorder:
         return faults
 
 
-def _refuse(names: Sequence[str]) -> None:
-    """Raise TrialError(CONFIGURATION) for a name that cannot be recorded or that is there twice."""
+def _refuse(plans: Sequence[ShimPlan], answerer: Answerer | None) -> None:
+    """Raise TrialError(CONFIGURATION) for what cannot be recorded, or not in this way."""
     seen: set[str] = set()
-    for name in names:
-        reason = "it is there twice" if name.casefold() in seen else refusal(name)
+    for plan in plans:
+        reason = "it is there twice" if plan.tool.casefold() in seen else refusal(plan.tool)
+        if plan.asks and answerer is None:
+            reason = reason or "its shim asks, but nobody answers"
+        for name in plan.variables:
+            if not _VARIABLE.fullmatch(name):
+                reason = reason or f"{name!r} is no name of a variable"
         if reason:
-            raise TrialError(Cause.CONFIGURATION, f"sandbox.record_cli: tool {name!r}: {reason}")
-        seen.add(name.casefold())
+            raise TrialError(Cause.CONFIGURATION, f"sandbox.record_cli: tool {plan.tool!r}: {reason}")
+        seen.add(plan.tool.casefold())
+
+
+def _relative(cwd: str, workspace: Path | None) -> str:
+    """`cwd` relative to the workspace if it lies there, also by its real path."""
+    if workspace is None:
+        return cwd
+    for path in (Path(cwd), Path(os.path.realpath(cwd))):
+        if path.is_relative_to(workspace):
+            return path.relative_to(workspace).as_posix()
+    return cwd
 
 
 def _write(path: Path, content: bytes) -> _Written:

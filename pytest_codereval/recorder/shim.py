@@ -1,62 +1,141 @@
-"""Rendering of the recording shims: POSIX sh, builtins only, so that a call starts no second program.
+"""Rendering of the recording shims: POSIX sh, so that nothing else is needed where the agent works.
 
-A shim writes its call to a file of its own in `calls` (NUL-separated, closed by END), then names that file in one short
-line through the FIFO `index`, then gives its constant reply. It reads neither standard input nor anything from PATH.
+A shim writes its call to a file of its own in `calls` (NUL-separated, closed by END), then names that file in a short
+line through the FIFO `index`. Then it gives its constant reply, or asks the harness, or runs the real program, and at
+last names the call once more with its exit status. A constant reply starts no second program and reads nothing.
+
+Lines of the index, where `call` is the name of the record: `call` (made), `call<` (its standard input was read),
+`call?` (asks for a place to wait), `call?N` and `call?N:S` (waits at place N; the real program ended with status S),
+`call=S` (ended), `!tool` (could not be recorded), `!?tool` (got no answer). The first that names a call with `call` or
+`call?` announces its record.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
-import string
+import subprocess
 from pathlib import Path
 
 from ..errors import Cause, TrialError
+from . import reply_text
+from .answering import ShimPlan
+from .shell_text import quote
 
-RECORD_VERSION = "1"
+RECORD_VERSION = "2"
 CALLS = "calls"
 INDEX = "index"
 OK = "ok"
+REPLIES = "replies"
+CLAIM = ".claim"
+ROOM = "room"
 LOST_MARK = "!"
+UNANSWERED_MARK = "!?"
 MAX_TRIES = 8
 """How many names a shim tries for its record before it says that it cannot record."""
 
-_DASHES = ("/bin/dash", "/usr/bin/dash")
-_PLAIN = frozenset(string.printable[:95]) - frozenset("'\\%$`")
+MAX_ROUNDS = 1000
+"""How often a shim looks for a place to wait before it says that it gets no answer."""
 
-_SHIM = """\
+PROBE_ARGV = ("codereval-probe",)
+"""The arguments of the one call that proves that shims can be run and are heard. It is answered by nobody."""
+
+_DASHES = ("/bin/dash", "/usr/bin/dash")
+_ENVS = ("/usr/bin/env", "/bin/env")
+
+_HEAD = """\
 #!{interpreter}
-# Recording shim for {tool}, made by pytest-codereval. Only builtins of the shell: no other program is started.
-trap '' HUP INT QUIT PIPE TERM XFSZ
-umask 077
+# Recording shim for {tool}, made by pytest-codereval.
+{hold}umask 077
 set -C
-spool={spool}
-n=0
-lost=0
-until {{ printf '%s\\0' {version} {tool} "$PWD" "$PPID" "$#" "$@" END >"$spool/{calls}/$$.$n"; }} 2>&-; do
-    n=$((n + 1))
-    case $n in {tries}) lost=1 && break ;; esac
+codereval_spool={spool}
+codereval_n=0
+codereval_lost=
+until {{ printf '%s\\0' {version} {tool} "$PWD" "$PPID" "$#" {count} "$@" {variables}END \
+>"$codereval_spool/{calls}/$$.$codereval_n"; }} 2>&-; do
+    codereval_n=$((codereval_n + 1))
+    case $codereval_n in {tries}) codereval_lost=1 && break ;; esac
 done
-case $lost in 0) {{ printf '%s\\n' "$$.$n" >>"$spool/{index}"; }} 2>&- || lost=1 ;; esac
-case $lost in
+codereval_call=$$.$codereval_n
+{announce}case $codereval_lost in
 1)
-    {{ printf '' >|"$spool/{ok}"; }} 2>&-
-    {{ printf '%s\\n' {lost_mark}{tool} >>"$spool/{index}"; }} 2>&-
+    {{ printf '' >|"$codereval_spool/{ok}"; }} 2>&-
+    {{ printf '%s\\n' '{lost_mark}{tool}' >>"$codereval_spool/{index}"; }} 2>&-
     printf '%s: this call could not be recorded\\n' {tool} >&2
     ;;
 esac
-{reply}exit {exit_code}
 """
 
+_ANNOUNCE = f"""\
+case $codereval_lost in '') {{ printf '%s\\n' "$codereval_call" >>"$codereval_spool/{INDEX}"; }} 2>&- || \
+codereval_lost=1 ;; esac
+"""
 
-@dataclasses.dataclass(frozen=True)
-class Reply:
-    """The constant answer of a tool. Texts may hold any character; surrogate escapes stand for raw bytes."""
+_HOLD = "trap '' HUP INT QUIT PIPE TERM XFSZ\n"
 
-    exit_code: int = 0
-    stdout: str = ""
-    stderr: str = ""
+_PREPARE = """\
+codereval_open=
+codereval_killed=
+codereval_hold() {
+    for codereval_signal in $codereval_open; do trap "codereval_killed=$codereval_signal" "$codereval_signal"; done
+    trap '' PIPE XFSZ
+}
+codereval_let_go() {
+    trap - $codereval_open PIPE XFSZ
+    case $codereval_killed in '') ;; *) kill "-$codereval_killed" $$ ;; esac
+}
+for codereval_signal in HUP INT QUIT TERM USR1 USR2; do
+    trap 'codereval_open="$codereval_open $codereval_signal"' "$codereval_signal"
+    kill "-$codereval_signal" $$
+    trap "codereval_killed=$codereval_signal" "$codereval_signal"
+done
+trap '' PIPE XFSZ
+codereval_umask=$(umask)
+"""
+"""Finds out which signals the caller does not ignore, and the caller's umask, for a program that is run later.
+
+While signals are held, one that comes is kept in mind until they are let go.
+"""
+
+_ASK = """\
+codereval_ask() {{
+    codereval_slot=0
+    codereval_round=0
+    codereval_hold
+    until {{ printf '' >"$codereval_spool/{replies}/$codereval_slot{claim}"; }} 2>&-; do
+        codereval_slot=$((codereval_slot + 1))
+        [ -p "$codereval_spool/{replies}/$codereval_slot" ] && continue
+        codereval_slot=0
+        codereval_round=$((codereval_round + 1))
+        case $codereval_round in {rounds}) return 1 ;; esac
+        {{
+            printf '%s?\\n' "$codereval_call" >>"$codereval_spool/{index}" || return 1
+            codereval_let_go
+            read -r codereval_text
+            codereval_hold
+        }} <"$codereval_spool/{replies}/{room}" 2>&-
+    done
+    codereval_text=
+    {{
+        printf '%s?%s\\n' "$codereval_call" "$codereval_slot$codereval_ended" >>"$codereval_spool/{index}" || return 1
+        codereval_let_go
+        read -r codereval_text
+    }} <"$codereval_spool/{replies}/$codereval_slot" 2>&-
+    case $codereval_text in '') return 1 ;; esac
+}}
+codereval_ended=
+codereval_more=1
+case $codereval_lost in 1) exit 1 ;; esac
+while case $codereval_more in '') false ;; *) codereval_ask ;; esac; do
+    codereval_more=
+    command . "$codereval_spool/{replies}/$codereval_text"
+done
+codereval_hold
+{{ printf '%s\\n' '{unanswered_mark}{tool}' >>"$codereval_spool/{index}"; }} 2>&- || \
+{{ printf '' >|"$codereval_spool/{ok}"; }} 2>&-
+printf '%s: this call was recorded, but it got no answer\\n' {tool} >&2
+exit 1
+"""
 
 
 @functools.cache
@@ -77,44 +156,65 @@ def find_interpreter() -> str:
     return shell if name in ("dash", "ash") else f"{shell} -p"
 
 
-def render(tool: str, reply: Reply, spool: Path, interpreter: str) -> bytes:
-    """Return the text of the shim that records calls of `tool` in `spool` and gives `reply`. It is pure ASCII."""
-    text = _SHIM.format(
+@functools.cache
+def find_env() -> str | None:
+    """The path of an env(1) that can give a program signals back that its shell ignores, if there is one here."""
+    for env in _ENVS:
+        if not os.access(env, os.X_OK):
+            continue
+        command = [env, "--default-signal=INT,QUIT", "/bin/sh", "-c", ":"]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return env
+    return None
+
+
+def runner(tool: str, shim: Path, interpreter: str) -> reply_text.Runner:
+    """How the real program behind `shim` is run by a shim of this interpreter."""
+    own = Path(interpreter.split()[0]).name not in ("dash", "ash", "busybox")
+    return reply_text.Runner(tool, os.fspath(shim), env=None if own else find_env(), shell_resets=own)
+
+
+def render(plan: ShimPlan, spool: Path, shim: Path, interpreter: str) -> bytes:
+    """Return the text of the shim that records calls in `spool` and lies at `shim`. It is pure ASCII."""
+    runs = plan.asks or plan.passthrough
+    text = _HEAD.format(
         interpreter=interpreter,
         version=RECORD_VERSION,
-        tool=tool,
+        tool=plan.tool,
         spool=quote(os.fspath(spool)),
+        hold=_PREPARE if runs or plan.read_stdin else _HOLD,
+        count=len(plan.variables),
+        variables="".join(f'"${{{name}+{name}=${name}}}" ' for name in plan.variables),
         tries=MAX_TRIES,
         calls=CALLS,
+        announce="" if plan.asks and not plan.read_stdin else _ANNOUNCE,
         index=INDEX,
         ok=OK,
         lost_mark=LOST_MARK,
-        reply=_printing(reply.stdout, "{ %s; } 2>&-\n") + _printing(reply.stderr, "%s >&2\n"),
-        exit_code=reply.exit_code,
     )
-    return text.encode("utf-8", "surrogateescape")
+    if plan.read_stdin:
+        text += reply_text.RUN + reply_text.keep_stdin()
+    return (text + _ending(plan, shim, interpreter)).encode("utf-8", "surrogateescape")
 
 
-def quote(text: str) -> str:
-    """Return `text` as one word of a shell, always in single quotes."""
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def _printing(text: str, form: str) -> str:
-    return form % f"printf '{printf_format(text)}'" if text else ""
-
-
-def printf_format(text: str) -> str:
-    """Return the format with which printf(1) prints `text` byte by byte: plain ASCII without quotes.
-
-    A dash at the start would be read as an option, so it is escaped too.
-    """
-    escaped = "".join(char if char in _PLAIN else _escape(char) for char in text)
-    return f"\\055{escaped[1:]}" if escaped.startswith("-") else escaped
-
-
-@functools.lru_cache(maxsize=1024)
-def _escape(char: str) -> str:
-    if char == "\n":
-        return "\\n"
-    return "%%" if char == "%" else "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape"))
+def _ending(plan: ShimPlan, shim: Path, interpreter: str) -> str:
+    if plan.asks:
+        return _ASK.format(
+            tool=plan.tool,
+            replies=REPLIES,
+            claim=CLAIM,
+            rounds=MAX_ROUNDS,
+            room=ROOM,
+            index=INDEX,
+            ok=OK,
+            unanswered_mark=UNANSWERED_MARK,
+        )
+    if plan.passthrough:
+        probed = f"case $#:${{1-}} in 1:{PROBE_ARGV[0]}) exit 0 ;; esac\n"
+        run = "" if plan.read_stdin else reply_text.RUN
+        return probed + run + reply_text.run_real(runner(plan.tool, shim, interpreter))
+    return reply_text.printed(plan.stdout, plan.stderr, plan.exit_status, constant=True)

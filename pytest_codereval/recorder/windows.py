@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .shim import CALLS, INDEX, LOST_MARK, MAX_TRIES, OK, RECORD_VERSION, Reply
+from ..errors import Cause, TrialError
+from .answering import ShimPlan
+from .shim import CALLS, INDEX, LOST_MARK, MAX_TRIES, OK, RECORD_VERSION
 
 _SCRIPT = '''\
 """Recording shim, made by pytest-codereval."""
@@ -27,7 +29,8 @@ def write(name, data, flags):
 
 
 def record():
-    fields = [{version!a}, TOOL, os.getcwd(), str(os.getppid()), str(len(sys.argv) - 1), *sys.argv[1:], "END"]
+    arguments = sys.argv[1:]
+    fields = [{version!a}, TOOL, os.getcwd(), str(os.getppid()), str(len(arguments)), "0", *arguments, "END"]
     data = b"".join(field.encode("utf-8", "surrogateescape") + b"\\0" for field in fields)
     for attempt in range({tries}):
         name = "%d.%d" % (os.getpid(), attempt)
@@ -36,7 +39,7 @@ def record():
         except FileExistsError:
             continue
         write({index!a}, name.encode() + b"\\n", os.O_APPEND)
-        return
+        return name
     raise OSError("no free name for the record")
 
 
@@ -58,22 +61,37 @@ def reply(stream, data):
         pass
 
 
+name = None
 try:
-    record()
+    name = record()
 except OSError as error:
     give_up(error)
 reply(1, {stdout!a})
 reply(2, {stderr!a})
+if name:
+    try:
+        write({index!a}, b"%s={exit_code}\\n" % name.encode(), os.O_APPEND)
+    except OSError:
+        pass
 os._exit({exit_code})
 '''
 
 _COMMAND_FILE = '@echo off\r\n"{python}" -I -S "%~dp0{tool}" %*\r\nexit /b %ERRORLEVEL%\r\n'
 
 
-def render_script(tool: str, reply: Reply, spool: Path) -> bytes:
-    """Return the Python program that records calls of `tool` in `spool` and gives `reply`. It is pure ASCII."""
+def render_script(plan: ShimPlan, spool: Path) -> bytes:
+    """Return the Python program that records calls in `spool` and gives a constant reply. It is pure ASCII.
+
+    Raises TrialError(CONFIGURATION) for a plan that does anything else.
+    """
+    if plan.asks or plan.passthrough or plan.read_stdin or plan.variables:
+        raise TrialError(
+            Cause.CONFIGURATION,
+            f"sandbox.record_cli: tool {plan.tool!r}: on Windows only constant replies can be given: no responses, "
+            "handler, passthrough or standard input",
+        )
     text = _SCRIPT.format(
-        tool=tool,
+        tool=plan.tool,
         spool=os.fspath(spool),
         version=RECORD_VERSION,
         tries=MAX_TRIES,
@@ -81,9 +99,9 @@ def render_script(tool: str, reply: Reply, spool: Path) -> bytes:
         index=INDEX,
         ok=OK,
         lost_mark=LOST_MARK,
-        stdout=reply.stdout.encode("utf-8", "surrogateescape"),
-        stderr=reply.stderr.encode("utf-8", "surrogateescape"),
-        exit_code=reply.exit_code,
+        stdout=plan.stdout,
+        stderr=plan.stderr,
+        exit_code=plan.exit_status,
     )
     return text.encode("ascii")
 

@@ -85,7 +85,7 @@ class GradingMaterial:
 
     def _commands(self) -> list[str]:
         named = [getattr(criterion, "command", None) for criterion in self._task.success_criteria]
-        return [*(text for text in named if text), *(hook.command for hook in self._task.post_run)]
+        return [*(text for text in named if isinstance(text, str)), *(hook.command for hook in self._task.post_run)]
 
     def _uses_task_folder(self) -> bool:
         files = [name for criterion in self._task.success_criteria for name in getattr(criterion, "files", None) or ()]

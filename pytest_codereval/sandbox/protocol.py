@@ -71,8 +71,10 @@ class Sandbox(Protocol):
         output stream open delays nothing. Raises TrialError when the sandbox itself failed.
         """
 
-    def write_file(self, path: str, content: bytes) -> None:
+    def write_file(self, path: str, content: bytes, executable: bool = False) -> None:
         """Write a file of the workspace as the agent would, making its folders; never through a link that leaves it.
+
+        An `executable` file can be run afterwards, also where it was there already and could not.
 
         Raises OSError when that is not possible.
         """

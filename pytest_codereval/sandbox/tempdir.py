@@ -217,9 +217,9 @@ class TempdirSandbox:
             self.end_preparation()
             self._standing = self._standing or standing()
 
-    def write_file(self, path: str, content: bytes) -> None:
+    def write_file(self, path: str, content: bytes, executable: bool = False) -> None:
         """See `protocol.Sandbox.write_file`."""
-        write_beneath(self.workspace, path, content)
+        write_beneath(self.workspace, path, content, executable)
 
     def _workspace_is_there(self) -> bool:
         return self.workspace.is_dir() and os.path.realpath(self.workspace) == str(self.workspace)

@@ -13,29 +13,34 @@ from .opening import BENEATH, NO_MAGIC_LINKS, NO_MOUNTS, open_at
 _NO_WAY_OUT = BENEATH | NO_MAGIC_LINKS | NO_MOUNTS
 
 
-def write_beneath(root: Path, path: str, content: bytes) -> None:
+def write_beneath(root: Path, path: str, content: bytes, executable: bool = False) -> None:
     """Write a regular file at `path` below `root`, making the folders above it and replacing its content.
+
+    An `executable` file can be run by whoever can read it.
 
     Raises OSError for a path that leaves `root`, for what is no regular file, and where it cannot be written.
     """
     if path.startswith("/") or ".." in path.split("/"):
         raise OSError(errno.EXDEV, "the path leaves the workspace", path)
     try:
-        _write_beneath(root, path, content)
+        _write_beneath(root, path, content, executable)
     except ValueError as error:
         raise OSError(errno.EINVAL, "not a path", path) from error
 
 
-def _write_beneath(root: Path, path: str, content: bytes) -> None:
+def _write_beneath(root: Path, path: str, content: bytes, executable: bool) -> None:
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _make_folders(folder, posixpath.dirname(posixpath.normpath(path)))
         flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY
         with open(_open(folder, posixpath.normpath(path), flags, 0o644), "wb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
                 raise OSError(errno.EINVAL, "not a regular file", path)
             file.truncate()
             file.write(content)
+            if executable:
+                os.fchmod(file.fileno(), stat.S_IMODE(mode) | (stat.S_IMODE(mode) & 0o444) >> 2)
     finally:
         os.close(folder)
 

@@ -68,7 +68,12 @@ class StrictModel(BaseModel):
         try:
             return handler(value)
         except ValidationError as error:
-            raise _with_valid_keys(error, tuple(cls.model_fields)) from None
+            raise _with_valid_keys(error, cls.keys()) from None
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The keys that an author may write."""
+        return tuple(field.alias or name for name, field in cls.model_fields.items())
 
     def given(self, name: str) -> bool:
         """Tell whether the author wrote this key."""

@@ -2,62 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import posixpath
+from collections.abc import Collection, Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
-from .base import Finding, StrictModel, problem, raise_findings
+from .base import Finding, Location, StrictModel, problem, raise_findings
 from .criterion import Criterion
-from .fields import ROW_MARK, AtLeastOne, Count, Integer, NonBlank, WorkspacePath, awaits_row, regex_error
+from .fields import ROW_MARK, VARIABLE_NAME, AtLeastOne, Count, ExitStatus, NonBlank, PositiveInt, WorkspacePath
+from .predicates import FlagPredicate, Flags, TextPredicate
+
+__all__ = [
+    "DEFAULT_LOG",
+    "CliCalled",
+    "CliFacets",
+    "CliMatch",
+    "CliPattern",
+    "ExitStatuses",
+    "FlagPredicate",
+    "TextPredicate",
+    "covered",
+]
 
 DEFAULT_LOG = "cli_mocks/calls.jsonl"
-_PREDICATES = ("equals", "contains", "matches_regex", "any_of", "absent", "present")
+_FACETS = ("verb", "verb_any_of", "positional", "flags")
+_PARSING = ("value_flags", "ignore_flags")
 
 
-class FlagPredicate(StrictModel):
-    """One condition on the values of a flag. Text alone means `equals`."""
-
-    equals: str | None = None
-    contains: str | None = None
-    matches_regex: str | None = None
-    flags: Integer = 0
-    any_of: Annotated[tuple[str, ...], AtLeastOne] | None = None
-    absent: Literal[True] | None = None
-    present: Literal[True] | None = None
-    aliases: tuple[NonBlank, ...] = ()
-
-    @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> FlagPredicate:
-        raise_findings("FlagPredicate", self._findings(info), self.__dict__)
-        return self
-
-    def _findings(self, info: ValidationInfo) -> list[Finding]:
-        used = [name for name in _PREDICATES if getattr(self, name) is not None]
-        if len(used) != 1:
-            given = f"found {' and '.join(used)}" if used else "found none"
-            return [Finding((), f"expected exactly one of {', '.join(_PREDICATES)}; {given}")]
-        if self.matches_regex is None:
-            return [Finding(("flags",), "flags belong to matches_regex")] if self.flags else []
-        if not awaits_row(self.matches_regex, info) and (error := regex_error(self.matches_regex, self.flags)):
-            return [Finding(("flags",) if error.startswith("flags") else ("matches_regex",), error)]
-        return []
-
-    @property
-    def takes_value(self) -> bool:
-        """Whether the flag consumes the next token when it is parsed."""
-        return self.absent is None and self.present is None
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else (value,)
 
 
-def _predicate(value: Any) -> Any:
-    if isinstance(value, str):
-        return {"equals": value}
-    if isinstance(value, Mapping | FlagPredicate):
-        return value
-    raise problem("expected text (put numbers and true/false in quotes) or a mapping with one predicate")
-
-
-Flags = dict[str, Annotated[FlagPredicate, BeforeValidator(_predicate)]]
+ExitStatuses = Annotated[tuple[ExitStatus, ...], BeforeValidator(_as_list), AtLeastOne]
+"""One exit status or a list of alternatives; always a tuple once loaded."""
 
 
 class CliFacets(StrictModel):
@@ -78,7 +56,29 @@ class CliFacets(StrictModel):
 
     def facet_findings(self) -> list[Finding]:
         """What is wrong with the facets taken together."""
-        return [*self._verb_findings(), *self._flag_findings()]
+        ignored = self.ignored_findings() if self._says("ignore_flags") else ()
+        return [*self._verb_findings(), *self._flag_findings(), *ignored]
+
+    def _says(self, name: str) -> bool:
+        """Whether a key has another value than it would have without being there."""
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
+
+    def ignored_findings(self) -> Iterator[Finding]:
+        """The flags that are asked for and dropped before."""
+        for key, predicate in (self.flags or {}).items():
+            for name in (key, *predicate.aliases):
+                if name in self.ignore_flags:
+                    message = f"{name!r} stands in ignore_flags, so its value is never looked at"
+                    yield Finding(("flags", key), message)
+
+    def parsing_findings(self) -> Iterator[Finding]:
+        """What says how arguments are read, where the tool's `options` say it already; locations start here."""
+        for name in _PARSING:
+            if self._says(name):
+                yield Finding((name,), "the tool declares its options, which say this")
+        for key, predicate in (self.flags or {}).items():
+            if predicate.aliases:
+                yield Finding(("flags", key, "aliases"), "the tool declares its options, which name the aliases")
 
     def _verb_findings(self) -> list[Finding]:
         if self.verb is not None and self.verb_any_of is not None:
@@ -107,10 +107,6 @@ class CliFacets(StrictModel):
                 found.append(Finding(("flags", key, "aliases"), f"{key!r} is its own alias"))
                 continue
             for name in (key, *predicate.aliases):
-                if name in self.ignore_flags:
-                    found.append(
-                        Finding(("flags", key), f"{name!r} stands in ignore_flags, so its value is never looked at")
-                    )
                 if owner.setdefault(name, key) != key:
                     found.append(Finding(("flags", key), f"{name!r} is claimed by {owner[name]!r} too"))
         return found
@@ -145,78 +141,235 @@ def _shadowed_verbs(verbs: tuple[tuple[str, ...], ...]) -> list[Finding]:
     return found
 
 
+class CliPattern(CliFacets):
+    """One call of a `sequence`."""
+
+    tool: str | None = None
+    exit_code: ExitStatuses | None = None
+    stdin: TextPredicate | None = None
+    cwd: TextPredicate | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expect_mapping(cls, value: Any) -> Any:
+        return refuse_text(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        found = [*self.facet_findings(), *_tool_findings(self.tool), *_directory_findings(self.cwd)]
+        asked = (self.verbs, self.positional, self.flags, self.tool, self.exit_code, self.stdin, self.cwd)
+        if not any(asked) and not found:
+            found.append(Finding((), "expected at least one of verb, verb_any_of, positional, flags, tool, ..."))
+        raise_findings(type(self).__name__, found, self.__dict__)
+        return self
+
+
 class CliCalled(Criterion, CliFacets):
-    """A recorded tool was called as asked, between `min_count` and `max_count` times."""
+    """A recorded tool was called as asked, between `min_count` and `max_count` times.
+
+    With `sequence` it is counted how often its calls came in this order; `after` and `before` name other criteria of
+    the task whose calls must have come before, or come after, the calls that count.
+    """
 
     type: Literal["cli_called"] = "cli_called"
     log: WorkspacePath = DEFAULT_LOG
     tool: str | None = None
     ignore_flags: tuple[str, ...] = ("output",)
+    exit_code: ExitStatuses | None = None
+    stdin: TextPredicate | None = None
+    cwd: TextPredicate | None = None
+    after: NonBlank | None = None
+    before: NonBlank | None = None
+    sequence: Annotated[tuple[CliPattern, ...], AtLeastOne] | None = None
     min_count: Count = 1
     max_count: Count | None = None
 
+    @model_validator(mode="after")
+    def _check_ignored(self, info: ValidationInfo) -> Self:
+        declared = info.context is not None and self.tool in info.context.get("declared", ())
+        if not declared and not self._says("ignore_flags"):
+            raise_findings(type(self).__name__, self.ignored_findings(), self.__dict__)
+        return self
+
     def findings(self) -> tuple[Finding, ...]:
-        found = self.facet_findings()
-        if self.tool == "":
-            found.append(Finding(("tool",), "the tool's name is empty"))
-        if not (self.verb or self.verb_any_of or self.positional or self.flags or self.tool) and not found:
-            found.append(Finding((), "expected at least one of verb, verb_any_of, positional, flags, tool"))
+        found = [*self.facet_findings(), *_tool_findings(self.tool), *_directory_findings(self.cwd)]
+        if self.sequence is not None:
+            found.extend(self._sequence_findings(self.sequence))
+        elif not (self.verbs or self.positional or self.flags or self.tool or self._recorded_facets()) and not found:
+            message = "expected at least one of verb, verb_any_of, positional, flags, tool, exit_code, stdin, cwd, "
+            found.append(Finding((), f"{message}sequence"))
+        if self.log != DEFAULT_LOG:
+            found.extend(self._mock_log_findings())
         if self.max_count is None and self.min_count == 0:
             found.append(Finding(("min_count",), "min_count 0 without max_count can never fail"))
         elif self.max_count is not None and self.max_count < self.min_count:
             found.append(Finding(("max_count",), f"expected at least min_count ({self.min_count})"))
         return tuple(found)
 
+    def patterns(self) -> Iterator[tuple[Location, str | None, CliFacets]]:
+        """Each pattern with its place in the criterion and the tool that it asks about, None for any."""
+        if self.sequence is None:
+            yield (), self.tool, self
+        for index, pattern in enumerate(self.sequence or ()):
+            yield ("sequence", index), pattern.tool or self.tool, pattern
+
+    def stdin_tools(self) -> frozenset[str | None]:
+        """The tools whose standard input is asked for; None among them stands for every tool."""
+        return frozenset(tool for _, tool, pattern in self.patterns() if getattr(pattern, "stdin", None) is not None)
+
+    def recorder_only(self) -> Iterator[Location]:
+        """Where something is asked that only the recorder knows, and no log of a mock."""
+        for place, _, pattern in self.patterns():
+            yield from ((*place, name) for name in ("stdin", "cwd") if getattr(pattern, name, None) is not None)
+
+    def _recorded_facets(self) -> bool:
+        return self.exit_code is not None or self.stdin is not None or self.cwd is not None
+
+    def _sequence_findings(self, sequence: tuple[CliPattern, ...]) -> Iterator[Finding]:
+        for name in (*_FACETS, *_PARSING, "exit_code", "stdin", "cwd", "after", "before"):
+            if self._says(name):
+                yield Finding((name,), f"{name} and sequence exclude each other; put it into the patterns")
+        for index, pattern in enumerate(sequence):
+            if self.tool is not None and pattern.tool is not None and pattern.tool != self.tool:
+                yield Finding(("sequence", index, "tool"), f"the criterion is about {self.tool!r} alone")
+
+    def _mock_log_findings(self) -> Iterator[Finding]:
+        for place in self.recorder_only():
+            yield Finding(place, f"only the recorder knows the {place[-1]} of a call, not the log of a mock")
+
+
+def refuse_text(value: Any) -> Any:
+    """Refuse a text where facets are expected, and show what was meant."""
+    if isinstance(value, str):
+        raise problem(f"expected a mapping, for instance {{verb: {value[:60]!r}}}")
+    return value
+
+
+def _tool_findings(tool: str | None) -> list[Finding]:
+    return [Finding(("tool",), "the tool's name is empty")] if tool == "" else []
+
+
+def _directory_findings(predicate: TextPredicate | None) -> list[Finding]:
+    if predicate is None:
+        return []
+    if predicate.absent or predicate.present:
+        return [Finding(("cwd",), "every call has a directory; expected equals, contains, matches_regex or any_of")]
+    for path in (predicate.equals, *(predicate.any_of or ())):
+        normal = posixpath.normpath(path) if path is not None else None
+        if path is not None and ROW_MARK not in path and path != normal:
+            return [Finding(("cwd",), f"{path!r} is never a call's directory; expected {normal!r}")]
+        if normal is not None and normal.split("/")[0] == "..":
+            return [Finding(("cwd",), f"{path!r}: a directory outside the workspace is absolute")]
+    return []
+
 
 class CliMatch(CliFacets):
-    """The calls that a response answers."""
+    """The calls that a response answers. `nth` counts, from 1, the calls that all other facets match."""
+
+    stdin: TextPredicate | None = None
+    cwd: TextPredicate | None = None
+    env: dict[str, TextPredicate] | None = None
+    state: dict[str, TextPredicate] | None = None
+    nth: PositiveInt | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_text(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            raise problem(f"expected a mapping, for instance {{verb: {value[:60]!r}}}")
-        return value
+    def _expect_mapping(cls, value: Any) -> Any:
+        return refuse_text(value)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        found = self.facet_findings()
-        if not (self.verb or self.verb_any_of or self.positional or self.flags) and not found:
-            found.append(Finding((), "expected at least one of verb, verb_any_of, positional, flags"))
+        found = [*self.facet_findings(), *_directory_findings(self.cwd), *self._variable_findings()]
+        if not (self.verbs or self.positional or self.flags or self.circumstances) and not found:
+            message = "expected at least one of verb, verb_any_of, positional, flags, stdin, cwd, env, state, nth"
+            found.append(Finding((), message))
         raise_findings("CliMatch", found, self.__dict__)
         return self
 
-    def parsing(self) -> tuple[frozenset[str], frozenset[str]]:
-        """What decides how argv is cut into flags and positionals: value-bearing and ignored names."""
-        bearing = set(self.value_flags)
+    def _variable_findings(self) -> Iterator[Finding]:
+        for name in ("env", "state"):
+            if getattr(self, name) == {}:
+                yield Finding((name,), "an empty mapping asks for nothing; leave the key out")
+        for variable in self.env or {}:
+            if not VARIABLE_NAME.fullmatch(variable):
+                yield Finding(("env", variable), f"{variable!r} is no name of an environment variable")
+
+    @property
+    def circumstances(self) -> bool:
+        """Whether more than arguments is asked for."""
+        return any(item is not None for item in (self.stdin, self.cwd, self.env, self.state, self.nth))
+
+    def parsing(self, declared: Collection[str] = ()) -> tuple[frozenset[str], frozenset[str]]:
+        """What decides how argv is cut into flags and positionals: value-bearing and ignored names.
+
+        `declared` are the flags that the tool declares in its `options`; these are cut alike for all rules.
+        """
+        bearing = set() if declared else set(self.value_flags)
         for key, predicate in (self.flags or {}).items():
             if predicate.takes_value:
                 bearing |= {key, *predicate.aliases}
-        return frozenset(bearing), frozenset(self.ignore_flags)
+        return frozenset(bearing.difference(declared)), frozenset(() if declared else self.ignore_flags)
 
-    @property
-    def verb_only(self) -> bool:
-        return bool(self.verbs) and not self.positional and not self.flags
+    def covers(self, other: CliMatch, declared: Collection[str] = ()) -> bool:
+        """Whether this, which asks for nothing but arguments, certainly matches every call that `other` matches."""
+        own, asked = self.flags or {}, other.flags or {}
+        if not all(name in asked and _implies(asked[name], test) for name, test in own.items()):
+            return False
+        if any(test.absent for test in own.values()) and own != asked:
+            return False
+        reached = (any(chain[: len(prefix)] == prefix for prefix in self.chains()) for chain in other.chains())
+        return all(reached) and self.parsing(declared) == other.parsing(declared)
+
+    def chains(self) -> list[tuple[str, ...]]:
+        """The words that the arguments which are no flags must begin with, alternatives."""
+        return [(*verb, *(self.positional or ())) for verb in self.verbs or ((),)]
 
 
-def unreachable(matches: Iterable[CliMatch]) -> list[tuple[int, int]]:
-    """Return pairs (rule, earlier rule) where the earlier one answers every call that the rule could."""
+def _implies(given: FlagPredicate, wanted: FlagPredicate) -> bool:
+    """Whether flags that satisfy `given` certainly satisfy `wanted`."""
+    if given.aliases and set(given.aliases) - set(wanted.aliases):
+        return False
+    if given.condition == wanted.condition:
+        return True
+    if wanted.present:
+        return given.absent is None
+    return wanted.any_of is not None and given.equals is not None and given.equals in wanted.any_of
+
+
+def covered(matches: Iterable[CliMatch | None], declared: Collection[str] = ()) -> list[tuple[int, int]]:
+    """Return pairs (rule, earlier rule) where the earlier ones answer every call that the rule could.
+
+    None stands for a rule that may leave its calls to later ones. `declared` are the names in the tool's `options`.
+    """
     found = []
-    earlier: list[CliMatch] = []
+    same: dict[str, int] = {}
+    earlier: _ByChain = {}
     for index, match in enumerate(matches):
-        blocking = [_covering(verb, match, earlier) for verb in match.verbs]
-        same = next((position for position, other in enumerate(earlier) if other == match), None)
-        if same is not None:
-            found.append((index, same))
-        elif blocking and all(position is not None for position in blocking):
+        if match is None:
+            continue
+        whole = same.setdefault(match.model_dump_json(), index)
+        if whole != index:
+            found.append((index, whole))
+            continue
+        blocking = [_first_covering(part, earlier, declared) for part in _alternatives(match)]
+        if all(position is not None for position in blocking):
             found.append((index, max(position for position in blocking if position is not None)))
-        earlier.append(match)
+        for chain in () if match.circumstances else match.chains():
+            earlier.setdefault(chain, []).append((index, match))
     return found
 
 
-def _covering(verb: tuple[str, ...], match: CliMatch, earlier: list[CliMatch]) -> int | None:
-    for position, other in enumerate(earlier):
-        same_parsing = other.verb_only and other.parsing() == match.parsing()
-        if same_parsing and any(verb[: len(prefix)] == prefix for prefix in other.verbs):
-            return position
-    return None
+_ByChain = dict[tuple[str, ...], list[tuple[int, CliMatch]]]
+
+
+def _alternatives(match: CliMatch) -> list[CliMatch]:
+    """The match, as one for each of its verbs."""
+    if match.verb_any_of is None:
+        return [match]
+    return [match.model_copy(update={"verb": verb, "verb_any_of": None}) for verb in match.verb_any_of]
+
+
+def _first_covering(match: CliMatch, earlier: _ByChain, declared: Collection[str]) -> int | None:
+    (chain,) = match.chains()
+    candidates = [item for length in range(len(chain) + 1) for item in earlier.get(chain[:length], ())]
+    return min((position for position, other in candidates if other.covers(match, declared)), default=None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
 from pydantic import ValidationInfo, model_validator
 
-from .base import Finding, raise_findings
+from .base import Finding, problem, raise_findings
+from .cli_models import CliFacets
 from .criterion import Criterion, StopEarly
 from .fields import (
     Command,
@@ -51,13 +52,39 @@ class RunCommand(Criterion):
         return found
 
 
+class CommandFacets(CliFacets):
+    """A simple command: the program's name, without its directory, and what its arguments must have."""
+
+    tool: NonBlank
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expect_mapping(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            words = value.split() or [""]
+            raise problem(f"expected a mapping, for instance {{tool: {words[0][:60]!r}}}")
+        return value
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        found = self.facet_findings()
+        if "/" in self.tool or any(char.isspace() for char in self.tool):
+            found.append(Finding(("tool",), "expected the name of a program, without its directory and arguments"))
+        raise_findings("CommandFacets", found, self.__dict__)
+        return self
+
+
 class CommandExecuted(Criterion):
-    """The agent ran a matching command often enough. With `max_count` it is met or not, else partly."""
+    """The agent ran a matching command often enough. With `max_count` it is met or not, else partly.
+
+    `command` asks for the parts of a command, `command_pattern` for its text.
+    """
 
     type: Literal["command_executed"] = "command_executed"
     needs_trajectory = True
     tool_name: NonBlank | None = None
     command_pattern: CommandPattern | None = None
+    command: CommandFacets | None = None
     min_count: Count = 1
     max_count: Count | None = None
     require_success: bool = False
@@ -65,9 +92,12 @@ class CommandExecuted(Criterion):
     stop_early: StopEarly | None = None
 
     def findings(self) -> tuple[Finding, ...]:
+        found = []
+        if self.command is not None and self.command_pattern is not None:
+            found.append(Finding(("command",), "command and command_pattern exclude each other"))
         if self.max_count is not None and self.max_count < self.min_count:
-            return (Finding(("max_count",), f"expected at least min_count ({self.min_count})"),)
-        return ()
+            found.append(Finding(("max_count",), f"expected at least min_count ({self.min_count})"))
+        return tuple(found)
 
 
 class CommandsEfficiency(Criterion):

@@ -12,6 +12,7 @@ from .base import problem
 
 ROW_MARK = "${row."
 REGEX_FLAGS = int(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.ASCII | re.UNICODE)
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NEVER_EXPANDED = ("~/", "$TASK_DIR", "${TASK_DIR}", "$REFERENCE_DIR", "${REFERENCE_DIR}")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ..errors import Problem, TaskFileError
 from .models import STALE_KEYS, Task
 from .problems import describe, finding_problem, problem_at, problems_of, shown_path, unreadable
+from .reply_tables import reply_findings
 from .task_rules import load_findings
 from .yaml_reader import Document, ReadError, read, read_text
 
@@ -49,7 +50,9 @@ def _load(path: Path, shown: str, text: str, document: Document) -> LoadedTask:
     ]
     task = _validated(shown, document, data, errors)
     wrong, doubtful = load_findings(task)
-    errors += [finding_problem(shown, document, finding) for finding in wrong]
+    about_replies, in_tables = reply_findings(task, path.parent, task.dataset is not None)
+    errors += [finding_problem(shown, document, finding) for finding in (*wrong, *about_replies)]
+    errors += in_tables
     if errors:
         raise TaskFileError(tuple(errors))
     warnings += [finding_problem(shown, document, finding) for finding in doubtful]
@@ -59,9 +62,21 @@ def _load(path: Path, shown: str, text: str, document: Document) -> LoadedTask:
 
 def _validated(shown: str, document: Document, data: Mapping[str, Any], errors: list[Problem]) -> Task:
     try:
-        return Task.model_validate(data, context={"rows": data.get("dataset") is not None})
+        return Task.model_validate(data, context=validation_context(data))
     except ValidationError as error:
         raise TaskFileError((*errors, *problems_of(error, shown, document, Task))) from None
+
+
+def validation_context(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What single values must know of their task: whether rows will be put in, which tools declare their options.
+
+    To be given to `Task.model_validate` together with the data of a task.
+    """
+    sandbox = data.get("sandbox")
+    entries = sandbox.get("record_cli") if isinstance(sandbox, Mapping) else None
+    tools = [entry for entry in entries or () if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    declared = {entry["tool"] for entry in tools if entry.get("options") and isinstance(entry.get("tool"), str)}
+    return {"rows": data.get("dataset") is not None, "declared": declared}
 
 
 def _duplicates(shown: str, document: Document) -> tuple[list[Problem], list[Problem]]:

@@ -18,8 +18,8 @@ from .agent_models import (
     WriteStep,
 )
 from .base import StrictModel, problem, raise_findings
-from .cli_models import DEFAULT_LOG, CliCalled, CliMatch, FlagPredicate
-from .command_models import CommandExecuted, CommandsEfficiency, RunCommand, SkillTriggered, UipathEval
+from .cli_models import DEFAULT_LOG, CliCalled, CliMatch, CliPattern, FlagPredicate, TextPredicate
+from .command_models import CommandExecuted, CommandFacets, CommandsEfficiency, RunCommand, SkillTriggered, UipathEval
 from .criteria_models import CRITERION_MODELS, AnyCriterion
 from .criterion import Criterion, StopEarly
 from .fields import HostPath, NonBlank, PositiveInt
@@ -37,16 +37,19 @@ from .file_models import (
 from .judge_models import AgentJudge, LlmJudge, SystemOneJudge
 from .sandbox_models import (
     CliResponse,
+    CopyEffect,
     DockerConfig,
     NodeConfig,
     PythonConfig,
     RecordedTool,
+    ReplyModel,
     RepoSource,
     ResourceLimits,
     SandboxConfig,
     StarterFile,
     StarterFiles,
     TemplateDir,
+    WriteEffect,
 )
 from .setting_models import (
     ApiRoute,
@@ -71,9 +74,12 @@ __all__ = [
     "ClassificationMatch",
     "CliCalled",
     "CliMatch",
+    "CliPattern",
     "CliResponse",
     "CommandExecuted",
+    "CommandFacets",
     "CommandsEfficiency",
+    "CopyEffect",
     "Criterion",
     "Dataset",
     "DockerConfig",
@@ -93,6 +99,7 @@ __all__ = [
     "RecordedTool",
     "Reference",
     "ReferenceComparison",
+    "ReplyModel",
     "RepoSource",
     "ResourceLimits",
     "RunCommand",
@@ -108,8 +115,10 @@ __all__ = [
     "SystemOneJudge",
     "Task",
     "TemplateDir",
+    "TextPredicate",
     "ToolStep",
     "UipathEval",
+    "WriteEffect",
     "WriteStep",
 ]
 

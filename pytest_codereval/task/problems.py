@@ -185,6 +185,7 @@ def _places(root: type[BaseModel]) -> dict[str, list[str]]:
             continue
         seen.add(model)
         for name, field in model.model_fields.items():
+            name = field.alias or name
             found.setdefault(name, []).append(prefix or "the top level")
             inner = f"{prefix}.{name}" if prefix else name
             pending.extend((child, inner) for child in _models_in(field.annotation))

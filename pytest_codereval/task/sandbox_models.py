@@ -17,9 +17,8 @@ from pydantic import (
 )
 
 from .base import Finding, StrictModel, problem, raise_findings
-from .cli_models import CliMatch, unreachable
 from .fields import (
-    ExitStatus,
+    VARIABLE_NAME,
     HostPath,
     OutputText,
     PositiveInt,
@@ -29,11 +28,31 @@ from .fields import (
     path_error,
 )
 from .nearest import hint
-from .tool_names import refusal
+from .reply_models import CliResponse, CopyEffect, RecordedTool, ReplyModel, WriteEffect
+
+__all__ = [
+    "CliResponse",
+    "CopyEffect",
+    "DockerConfig",
+    "Driver",
+    "NodeConfig",
+    "PythonConfig",
+    "RecordedTool",
+    "ReplyModel",
+    "RepoSource",
+    "ResourceLimits",
+    "SandboxConfig",
+    "StarterFile",
+    "StarterFiles",
+    "TemplateDir",
+    "TemplateSource",
+    "WriteEffect",
+    "mount_error",
+    "pick",
+]
 
 Driver = Literal["tempdir", "bubblewrap", "docker"]
 OWNED_VARIABLES = frozenset({"PATH", "HOME", "TMPDIR", "TASK_DIR", "REFERENCE_DIR"})
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_WORKING_DIRS = ("/", "/work")
 
 
@@ -45,42 +64,6 @@ def _ignore_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 IgnorePatterns = Annotated[tuple[str, ...], AfterValidator(_ignore_patterns)]
-
-
-class CliResponse(StrictModel):
-    """What a recorded tool answers to the calls that `when` matches."""
-
-    when: CliMatch
-    exit_code: ExitStatus = 0
-    stdout: OutputText = ""
-    stderr: OutputText = ""
-
-
-class RecordedTool(StrictModel):
-    """A tool that is shadowed by a recording stand-in with a constant answer, or answers chosen by rule."""
-
-    tool: str
-    exit_code: ExitStatus = 1
-    stdout: OutputText = ""
-    stderr: OutputText = ""
-    responses: tuple[CliResponse, ...] = ()
-
-    @field_validator("tool")
-    @classmethod
-    def _usable_name(cls, name: str) -> str:
-        if reason := refusal(name):
-            raise problem(f"cannot record this tool: {reason}")
-        return name
-
-    @model_validator(mode="after")
-    def _reachable_rules(self) -> RecordedTool:
-        pairs = unreachable(response.when for response in self.responses)
-        found = [
-            Finding(("responses", rule, "when"), f"never reached: responses[{earlier}] answers all of these calls")
-            for rule, earlier in pairs
-        ]
-        raise_findings("RecordedTool", found)
-        return self
 
 
 class TemplateDir(StrictModel):
@@ -250,7 +233,7 @@ class SandboxConfig(StrictModel):
     @classmethod
     def _usable_variables(cls, env: dict[str, str]) -> dict[str, str]:
         for name in env:
-            if not _VARIABLE.fullmatch(name):
+            if not VARIABLE_NAME.fullmatch(name):
                 raise problem(f"{name!r} is no name of an environment variable")
             if name in OWNED_VARIABLES:
                 raise problem(f"{name} is set by the harness")

@@ -1,25 +1,26 @@
-"""Putting a row's values into prompt and criteria. Criteria that come out alike are checked once."""
+"""Putting a row's values into prompt, criteria and recorded tools. Parts that come out alike are checked once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from ..errors import Problem, TaskFileError
 from .agent_models import AgentConfig, ScriptAgent
-from .base import Finding, Location
+from .base import Finding, Location, StrictModel
 from .cli_models import CliCalled
-from .criteria_models import CRITERION_MODELS
 from .criterion import Criterion
 from .dataset import Row, RowError, rows_of, scalar_text
 from .loader import LoadedTask
 from .models import Task
 from .nearest import hint
 from .problems import finding_problem, problems_of, shown_path
-from .task_rules import criterion_findings, recorder_finding, reference_leaks
+from .reply_models import RecordedTool
+from .reply_tables import tool_findings
+from .task_rules import criterion_findings, order_findings, recorder_finding, reference_leaks
 from .yaml_reader import Document, read
 
 _FIELD = re.compile(r"\$\{row\.([^{}]+)\}")
@@ -85,9 +86,12 @@ class _Problems:
             where = f"{row.file}:{row.line}" if row.file else f"row {row.id!r}"
             self._found[key] = self.of(Finding(finding.location, f"{finding.message} (with {where})"))
 
-    def add_refused(self, error: ValidationError, model: type[Criterion], index: int, row: Row) -> None:
-        for problem in problems_of(error, self._path, self.document, model, ("success_criteria", index)):
-            self._found.setdefault((("success_criteria", index), problem.message), problem)
+    def add_refused(self, error: ValidationError, model: type[StrictModel], place: Location, row: Row) -> None:
+        for problem in problems_of(error, self._path, self.document, model, place):
+            self._found.setdefault((place, problem.message), problem)
+
+    def add_problem(self, problem: Problem) -> None:
+        self._found.setdefault(((problem.path, problem.line, problem.column), problem.message), problem)
 
     def raise_if_any(self) -> None:
         if self._found:
@@ -95,15 +99,20 @@ class _Problems:
 
 
 class _Template:
-    """A criterion with places for a row's values, and what was made of it so far."""
+    """A part of a task with places for a row's values, and what was made of it so far."""
 
-    def __init__(self, index: int, criterion: Criterion) -> None:
-        self.index = index
-        self.criterion = criterion
-        self.data = criterion.model_dump(exclude_unset=True)
-        self.data["type"] = criterion.type
-        self.leaves = tuple(_leaves(self.data, ("success_criteria", index)))
-        self.made: dict[tuple[str, ...], Criterion | None] = {}
+    def __init__(self, model: StrictModel, place: Location) -> None:
+        self.model = model
+        self.place = place
+        self.data = model.model_dump(exclude_unset=True)
+        if isinstance(model, Criterion):
+            self.data["type"] = model.type
+        self.leaves = tuple(_leaves(self.data, place))
+        self.made: dict[tuple[str, ...], StrictModel | None] = {}
+
+
+def _templates(models: Iterable[StrictModel], place: Location) -> list[_Template]:
+    return [_Template(model, (*place, index)) for index, model in enumerate(models)]
 
 
 def _leaves(value: Any, location: Location) -> Iterator[tuple[Location, str]]:
@@ -132,8 +141,11 @@ class _Expander:
     def __init__(self, loaded: LoadedTask) -> None:
         self.problems = _Problems(loaded)
         self._task = loaded.task
-        templates = [_Template(index, c) for index, c in enumerate(loaded.task.success_criteria)]
-        self._templates = [template if template.leaves else None for template in templates]
+        self._folder = loaded.path.parent
+        self._criteria = _templates(loaded.task.success_criteria, ("success_criteria",))
+        self._tools = _templates(self._task.sandbox.record_cli or (), ("sandbox", "record_cli"))
+        declared = {entry.tool for entry in self._task.sandbox.record_cli or () if entry.options}
+        self._context = {"rows": False, "declared": declared}
         script = self._task.agent if isinstance(self._task.agent, ScriptAgent) else None
         self._script = script.model_dump(exclude_unset=True) if script is not None else {}
         self._script_leaves = tuple(_leaves(self._script, ("agent",)))
@@ -141,15 +153,17 @@ class _Expander:
     def task(self, row: Row) -> Task | None:
         """The task of a row, or None when something is wrong with it (then the problems say what)."""
         prompt = self._prompt(row)
-        criteria = []
-        for criterion, template in zip(self._task.success_criteria, self._templates, strict=True):
-            criteria.append(criterion if template is None else self._criterion(template, row))
+        criteria = [self._made(template, row) for template in self._criteria]
+        tools = [self._made(template, row) for template in self._tools]
         script_is_whole = all(self._text(location, text, row) is not None for location, text in self._script_leaves)
-        if not script_is_whole or any(criterion is None for criterion in criteria):
+        if not script_is_whole or any(part is None for part in (*criteria, *tools)):
             return None
+        for finding in order_findings([part for part in criteria if isinstance(part, Criterion)]):
+            self.problems.add(finding, row)
         changes = {
             "agent": self._agent(row),
             "initial_prompt": prompt,
+            "sandbox": self._task.sandbox.model_copy(update={"record_cli": tuple(tools)} if tools else {}),
             "success_criteria": tuple(criteria),
             "dataset": None,
             "suite_id": self._task.task_id,
@@ -183,7 +197,10 @@ class _Expander:
             self.problems.add(Finding(location, str(error)), row)
             return None
 
-    def _criterion(self, template: _Template, row: Row) -> Criterion | None:
+    def _made(self, template: _Template, row: Row) -> StrictModel | None:
+        """The part of the task with the row's values in it, None when something is wrong with it."""
+        if not template.leaves:
+            return template.model
         texts = [self._text(location, text, row) for location, text in template.leaves]
         key = tuple(text for text in texts if text is not None)
         if len(key) < len(texts):
@@ -192,17 +209,29 @@ class _Expander:
             template.made[key] = self._make(template, row)
         return template.made[key]
 
-    def _make(self, template: _Template, row: Row) -> Criterion | None:
-        model = CRITERION_MODELS[template.criterion.type]
+    def _make(self, template: _Template, row: Row) -> StrictModel | None:
+        model = type(template.model)
         try:
-            made = model.model_validate(_filled(template.data, row.values), context={"rows": False})
+            made = model.model_validate(_filled(template.data, row.values), context=self._context)
         except ValidationError as error:
-            self.problems.add_refused(error, model, template.index, row)
+            self.problems.add_refused(error, model, template.place, row)
             return None
-        for finding in criterion_findings(self._task, template.index, made):
+        findings = self._tool_findings if isinstance(made, RecordedTool) else self._criterion_findings
+        for finding in findings(made, template.place):
             self.problems.add(finding, row)
-        if isinstance(made, CliCalled):
-            wrong, certain = recorder_finding(self._task, template.index, made)
-            if wrong is not None and certain:
-                self.problems.add(wrong, row)
         return made
+
+    def _tool_findings(self, tool: Any, place: Location) -> Iterator[Finding]:
+        yield from reference_leaks(tool, place)
+        findings, problems = tool_findings(tool, self._folder, rows=False)
+        yield from (Finding((*place, *finding.location), finding.message) for finding in findings)
+        for problem in problems:
+            self.problems.add_problem(problem)
+
+    def _criterion_findings(self, criterion: Any, place: Location) -> Iterator[Finding]:
+        index = int(place[-1])
+        yield from criterion_findings(self._task, index, criterion)
+        if isinstance(criterion, CliCalled):
+            wrong, certain = recorder_finding(self._task, index, criterion)
+            if wrong is not None and certain:
+                yield wrong

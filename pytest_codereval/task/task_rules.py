@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from .base import Finding, Location
-from .cli_models import DEFAULT_LOG, CliCalled
-from .command_models import RunCommand
+from .cli_models import DEFAULT_LOG, CliCalled, CliFacets
+from .command_models import CommandExecuted, RunCommand
 from .criterion import Criterion
+from .fields import ROW_MARK
 from .file_models import ReferenceComparison
 from .judge_models import JudgeContext, SystemOneJudge
 from .nearest import hint
@@ -32,6 +33,7 @@ def task_findings(task: Task) -> Iterator[Finding]:
     yield from reference_leaks({name: getattr(task, name) for name in _AGENT_TEXTS})
     for index, criterion in enumerate(task.success_criteria):
         yield from criterion_findings(task, index, criterion)
+    yield from order_findings(task.success_criteria)
 
 
 def _identity_findings(task: Task) -> Iterator[Finding]:
@@ -69,6 +71,70 @@ def criterion_findings(task: Task, index: int, criterion: Criterion) -> Iterator
         yield Finding((*place, "suite_thresholds"), "thresholds over rows need a dataset")
     if task.reference is None:
         yield from _missing_reference(place, criterion)
+    declaring = {entry.tool for entry in task.sandbox.record_cli or () if entry.options}
+    if declaring:
+        for inner, tool, facets in _facets(criterion):
+            if tool in declaring:
+                for finding in facets.parsing_findings():
+                    yield Finding((*place, *inner, *finding.location), finding.message)
+
+
+def _facets(criterion: Criterion) -> Iterator[tuple[Location, str | None, CliFacets]]:
+    """The patterns of command lines in a criterion, each with its place and the tool that it is about."""
+    if isinstance(criterion, CliCalled):
+        yield from criterion.patterns()
+    elif isinstance(criterion, CommandExecuted) and criterion.command is not None:
+        yield ("command",), criterion.command.tool, criterion.command
+
+
+def order_findings(criteria: Sequence[Criterion]) -> Iterator[Finding]:
+    """What is wrong with the names in `after` and `before`. Names that wait for a row are left for later."""
+    named = [criterion.name for criterion in criteria if isinstance(criterion, CliCalled) and criterion.name]
+    waiting = any(ROW_MARK in name for name in named)
+    for index, criterion in enumerate(criteria):
+        if not isinstance(criterion, CliCalled):
+            continue
+        for key in ("after", "before"):
+            name = getattr(criterion, key)
+            if name is None or ROW_MARK in name or (waiting and name not in named):
+                continue
+            if error := _order_error(criterion, name, named, criteria):
+                yield Finding(("success_criteria", index, key), error)
+
+
+def _order_error(criterion: CliCalled, name: str, named: list[str], criteria: Sequence[Criterion]) -> str | None:
+    if name not in named:
+        known = f" (names: {', '.join(sorted(set(named)))})" if named else "; give it a name"
+        return f"no cli_called criterion is named {name!r}{hint(name, named)}{known}"
+    if name == criterion.name:
+        return "a criterion cannot come before or after itself"
+    if named.count(name) > 1:
+        return f"{named.count(name)} cli_called criteria are named {name!r}"
+    other = next(item for item in criteria if isinstance(item, CliCalled) and item.name == name)
+    if ROW_MARK not in criterion.log + other.log and other.log != criterion.log:
+        return f"{name!r} looks at another log ({other.log}), so nobody knows what came first"
+    if criterion.name is not None and criterion.name in _names_behind(name, criteria):
+        return f"{name!r} is itself ordered by this criterion: a circle tells no order"
+    return None
+
+
+def _names_behind(name: str, criteria: Sequence[Criterion]) -> set[str]:
+    """All names that the criterion of this name is ordered by, directly or through others."""
+    ordered_by = {c.name: (c.after, c.before) for c in criteria if isinstance(c, CliCalled)}
+    pending, found = [name], set[str]()
+    while pending:
+        for other in ordered_by.get(pending.pop(), ()):
+            if other is not None and other not in found:
+                found.add(other)
+                pending.append(other)
+    return found
+
+
+def tools_with_stdin(task: Task) -> frozenset[str]:
+    """The recorded tools whose standard input a criterion asks for; one that names no tool asks it of all."""
+    recorded = frozenset(entry.tool for entry in task.sandbox.record_cli or ())
+    asked = frozenset().union(*(c.stdin_tools() for c in task.success_criteria if isinstance(c, CliCalled)))
+    return recorded if None in asked else frozenset(tool for tool in asked if tool in recorded)
 
 
 def _missing_reference(place: Location, criterion: Criterion) -> Iterator[Finding]:
@@ -137,12 +203,18 @@ def recorder_finding(task: Task, index: int, criterion: CliCalled) -> tuple[Find
     recorded = [entry.tool for entry in sandbox.record_cli or ()]
     certain = not (sandbox.mock_path_dirs or sandbox.template_sources)
     place: Location = ("success_criteria", index)
+    unknowable = next(criterion.recorder_only(), None)
+    if not recorded and unknowable is not None:
+        message = f"only the recorder knows the {unknowable[-1]} of a call: name the tool in sandbox.record_cli"
+        return Finding((*place, *unknowable), message), True
     if not recorded and not criterion.given("log"):
         message = "nothing records calls: name the tool in sandbox.record_cli, or the log of a mock of yours in log"
         return Finding(place, message), certain
-    if recorded and criterion.tool is not None and criterion.tool not in recorded and "${row." not in criterion.tool:
-        message = f"nobody records {criterion.tool!r}{hint(criterion.tool, recorded)} (recorded: {', '.join(recorded)})"
-        return Finding((*place, "tool"), message), certain
+    for inner, tool, _ in criterion.patterns():
+        if recorded and tool is not None and tool not in recorded and ROW_MARK not in tool:
+            message = f"nobody records {tool!r}{hint(tool, recorded)} (recorded: {', '.join(recorded)})"
+            where = (*place, "tool") if criterion.tool == tool else (*place, *inner, "tool")
+            return Finding(where, message), certain
     return None, False
 
 

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_codereval.criteria.command_text import OVERLAP, WINDOW, haystacks, normalise, windows
-
-from .build import call
+from pytest_codereval.criteria.command_text import (
+    OVERLAP,
+    PARAMETERS_LIMIT,
+    WINDOW,
+    command_haystacks,
+    normalise,
+    parameter_haystacks,
+    windows,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +67,7 @@ def test_windows_lose_nothing(command):
 def test_call_after_a_long_heredoc_is_seen():
     body = "\n".join(f"line {n} " + "x" * 60 for n in range(100))
     command = f"cat > f <<'EOF'\n{body}\nEOF\ncd .. && uip agent validate"
-    assert any("uip agent validate" in text for text in haystacks(call("Bash", command=command)))
+    assert any("uip agent validate" in text for text in command_haystacks(command))
 
 
 def test_continued_lines_stay_together():
@@ -69,9 +75,11 @@ def test_continued_lines_stay_together():
     assert any("uip is \\\n  create \\\n  --body x" in window for window in windows(command))
 
 
-def test_other_tools_are_searched_in_the_head_of_their_json():
-    (text,) = haystacks(call("Write", file_path="a.py", content="x" * 5000))
-    assert text.startswith('{"file_path": "a.py", "content": "xx')
-    assert len(text) == WINDOW
-    (text,) = haystacks(call("Bash", command=["bash", "-lc", "ls"]))
-    assert text == '{"command": ["bash", "-lc", "ls"]}'
+def test_parameters_are_searched_as_json_in_windows():
+    texts = parameter_haystacks("Write", {"file_path": "a.py", "content": "x" * 5000 + "the end"})
+    assert texts[0].startswith('{"file_path": "a.py", "content": "xx')
+    assert all(len(text) <= WINDOW for text in texts)
+    assert any("the end" in text for text in texts)
+    assert parameter_haystacks("Read", {"path": "\u00e9"}) == ('{"path": "\\u00e9"}', '{"path": "\u00e9"}')
+    huge = parameter_haystacks("Write", {"content": "x" * 10 * PARAMETERS_LIMIT})
+    assert sum(map(len, huge)) < 2 * PARAMETERS_LIMIT

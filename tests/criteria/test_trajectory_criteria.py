@@ -1,10 +1,16 @@
-"""command_executed, commands_efficiency and skill_triggered."""
+"""command_executed where it counts calls, commands_efficiency and skill_triggered."""
 
 from __future__ import annotations
 
 import pytest
 
-from .build import call
+from pytest_codereval.criteria import skill_triggered
+from pytest_codereval.criteria.contract import Evidence, Verdict
+from pytest_codereval.recorder.invocation import InvocationLog
+from pytest_codereval.sandbox.workspace import Workspace
+from pytest_codereval.trajectory.model import Trajectory
+
+from .build import call, criterion
 
 
 def bash(command: str, status: str = "success"):
@@ -66,13 +72,12 @@ def test_command_is_searched_raw_and_without_its_quotes(judge):
         assert judge(type="command_executed", calls=calls, command_pattern=pattern).score == 1
 
 
-def test_details_name_the_calls_and_are_short(judge):
-    calls = [bash(f"git {n} {'x' * 5000}") for n in range(50)]
-    judgement = judge(type="command_executed", calls=calls, command_pattern="git")
-    assert "50 of 50 tool calls match" in judgement.reason
-    assert "and 40 more" in judgement.details
-    assert len(judgement.details) < 5000
-    missed = judge(type="command_executed", calls=calls[:1], command_pattern="hg")
+def test_details_name_the_calls(judge):
+    calls = [bash("git 0"), call("Read", file_path="a")]
+    counted = judge(type="command_executed", calls=calls)
+    assert "2 of 2 tool calls match" in counted.reason
+    assert 'Read [success] {"file_path": "a"}' in counted.details
+    missed = judge(type="command_executed", calls=calls, command_pattern="hg")
     assert "Bash [success] git 0" in missed.details
 
 
@@ -107,6 +112,19 @@ def test_skill_triggered(judge, used, skill_call):
     assert (unexpected.label, unexpected.expected_label) == ("yes" if used else "no", "no")
 
 
+def test_skill_that_was_used_is_certain_while_the_agent_works(workspace):
+    used, other = call("Skill", skill="pdf"), bash("ls")
+    for expected, verdict in (("pdf", Verdict.PASS), ("", Verdict.FAIL), ("docx", Verdict.FAIL)):
+        model = criterion(type="skill_triggered", skill_name="pdf", expected_skill=expected)
+        for calls, live in (([], None), ([other], None), ([other, used], verdict), ([used, other], verdict)):
+            evidence = Evidence(Workspace(workspace), Trajectory(tuple(calls)), InvocationLog(), shell=no_shell)
+            assert skill_triggered.live_verdict(model, evidence) is live
+
+
+def no_shell(command, *, timeout, shims=False):
+    raise AssertionError("nothing is run")
+
+
 def endless():
     value = {}
     value["again"] = value
@@ -125,8 +143,9 @@ def deep():
 )
 @pytest.mark.parametrize("bounds", [{}, {"min_count": 0, "max_count": 0}])
 def test_parameters_that_are_no_json_are_a_fail(judge, odd, bounds):
-    judgement = judge(type="command_executed", calls=[call("Odd", value=odd)], command_pattern="x", **bounds)
+    asked = {"type": "command_executed", "command_pattern": "x", "tool_name": "Odd"}
+    judgement = judge(calls=[call("Odd", value=odd)], **asked, **bounds)
     assert judgement.score == 0
-    assert judgement.reason.startswith("the parameters of a call of Odd cannot be written as JSON: ")
+    assert "the parameters of a call of Odd cannot be written as JSON: " in judgement.details
     assert judge(type="command_executed", calls=[call("Odd", value=odd)]).score == 1
     assert judge(type="skill_triggered", calls=[call("Odd", v=odd)], skill_name="s", expected_skill="").score == 1

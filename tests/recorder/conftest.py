@@ -8,20 +8,25 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from pytest_codereval.recorder.answering import ShimPlan
 
 from .shadowing import INTERPRETERS, NonRoot, Shadow, Shadowed, Tool
 
 
 @pytest.fixture
 def shadow(tmp_path: Path) -> Iterator[Shadow]:
-    """Make a Shadowed of tools, given as Tool or as a name; closed at the end."""
+    """Make a Shadowed of plans, or names of tools that fail; closed at the end."""
     made: list[Shadowed] = []
 
-    def make(*tools: Tool | str, interpreter: str | None = None, root: Path | None = None) -> Shadowed:
-        named = [Tool(tool) if isinstance(tool, str) else tool for tool in tools]
-        made.append(Shadowed(root or tmp_path / f"trial{len(made)}", named, interpreter))
+    def make(
+        *tools: ShimPlan | str, interpreter: str | None = None, root: Path | None = None, **options: Any
+    ) -> Shadowed:
+        plans = [Tool(tool) if isinstance(tool, str) else tool for tool in tools]
+        made.append(Shadowed(root or tmp_path / f"trial{len(made)}", plans, interpreter, **options))
         return made[-1]
 
     yield make

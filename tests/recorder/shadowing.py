@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 import time
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_codereval.recorder.answering import Answer, Request, ShimPlan
 from pytest_codereval.recorder.invocation import InvocationLog
 from pytest_codereval.recorder.recorder import Recorder
 from pytest_codereval.sandbox.protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
@@ -20,24 +20,48 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 INTERPRETERS = {"dash": "/bin/dash", "bash": "/bin/bash -p", "busybox": "/bin/busybox sh"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Tool:
-    """A tool as a task names it."""
+class Answering:
+    """Answers calls by a function of the request; keeps what was asked."""
 
-    tool: str
-    exit_code: int = 1
-    stdout: str = ""
-    stderr: str = ""
+    def __init__(self, function: Callable[[Request], Answer]) -> None:
+        self._function = function
+        self.requests: list[Request] = []
+        self.resets = 0
+        self.faults: tuple[str, ...] = ()
+
+    def answer(self, request: Request) -> Answer:
+        self.requests.append(request)
+        return self._function(request)
+
+    def reset(self) -> None:
+        self.resets += 1
+
+
+def Tool(tool: str, exit_status: int = 1, stdout: str = "", stderr: str = "") -> ShimPlan:
+    """The plan of a constant reply, whose texts may hold any character; surrogate escapes stand for raw bytes."""
+    out, err = (text.encode("utf-8", "surrogateescape") for text in (stdout, stderr))
+    return ShimPlan(tool, stdout=out, stderr=err, exit_status=exit_status)
 
 
 class Shadowed:
     """Tools shadowed by one recorder."""
 
-    def __init__(self, root: Path, tools: list[Tool], interpreter: str | None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        plans: list[ShimPlan],
+        interpreter: str | None,
+        answer: Callable[[Request], Answer] | None = None,
+        **options: Any,
+    ) -> None:
         self.bin = root / "bin"
         self.spool = root / "spool"
         self.calls = self.spool / "calls"
-        self.recorder = Recorder(tools, self.bin, self.spool, interpreter=interpreter)
+        self.replies = self.spool / "replies"
+        self.answerer = Answering(answer) if answer is not None else None
+        self.recorder = Recorder(
+            plans, self.bin, self.spool, answerer=self.answerer, interpreter=interpreter, **options
+        )
         self.recorder.install()
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -108,7 +132,8 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def record(*argv: str, tool: str = "uip", count: int | None = None, end: bool = True) -> bytes:
-    fields = ["1", tool, "/", "1", str(len(argv) if count is None else count), *argv, *(["END"] if end else [])]
+    count = len(argv) if count is None else count
+    fields = ["2", tool, "/", "1", str(count), "0", *argv, *(["END"] if end else [])]
     return b"".join(field.encode() + b"\0" for field in fields)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import re
 from pathlib import Path
@@ -18,8 +19,11 @@ from pytest_codereval.recorder.argv import (
     flag_test,
     is_number,
     matches,
+    pattern_of,
     split_argv,
 )
+from pytest_codereval.recorder.options import Option, OptionTable
+from pytest_codereval.task.cli_models import CliMatch
 
 VECTORS = Path(__file__).resolve().parents[3] / "shared" / "vectors"
 
@@ -197,6 +201,163 @@ def test_absent_is_the_opposite_of_present(argv: list[str], name: str) -> None:
 def test_a_regex_that_does_not_compile_is_told_when_the_pattern_is_built() -> None:
     with pytest.raises(re.error):
         flag_test("m", {"matches_regex": "("})
+
+
+# -- a tool that declares its options
+
+OPTIONS: OptionTable = (
+    Option(("output", "o"), 1),
+    Option(("yes", "y"), 0),
+    Option(("size", "s"), 2),
+    Option(("quiet", "q"), 0),
+    Option(("dry-run",), 0),
+)
+
+
+def declared(*argv: str, **more: Any) -> Any:
+    return split_argv(argv, more.get("value_flags", ()), more.get("ignore", ()), more.get("known", ()), OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "positional", "flags"),
+    [
+        ("-qo FILE p", ["p"], {"quiet": [""], "output": ["FILE"]}),
+        ("-xo FILE p", ["p"], {"x": [""], "output": ["FILE"]}),
+        ("-qoFILE p", ["p"], {"quiet": [""], "output": ["FILE"]}),
+        ("-qo=FILE p", ["p"], {"quiet": [""], "output": ["FILE"]}),
+        ("-xo=FILE p", ["p"], {"xo": ["FILE"]}),
+        ("-oKEY=VALUE p", ["p"], {"output": ["KEY=VALUE"]}),
+        ("-o=FILE --output G -oH", [], {"output": ["FILE", "G", "H"]}),
+        ("--output --yes p", ["p"], {"output": ["--yes"]}),
+        ("-output f p", ["p"], {"output": ["f"]}),
+        ("p --output", ["p"], {"output": [""]}),
+        ("--size 1 2 p", ["p"], {"size": ["1", "2"]}),
+        ("--size=1 2 p", ["p"], {"size": ["1", "2"]}),
+        ("-qs1 2 p", ["p"], {"quiet": [""], "size": ["1", "2"]}),
+        ("-s -1 -2 p", ["p"], {"size": ["-1", "-2"]}),
+        ("p -s 1", ["p"], {"size": ["1"]}),
+        ("p --size", ["p"], {"size": [""]}),
+        ("--yes p -y", ["p"], {"yes": ["", ""]}),
+        ("--yes=no p", ["p"], {"yes": ["no"]}),
+        ("-yq p", ["p"], {"yes": [""], "quiet": [""]}),
+        ("--dry-run p", ["p"], {"dry-run": [""]}),
+        ("--other p", ["p"], {"other": [""]}),
+        ("-abc=1 -0.5 -1e3", ["-0.5", "-1e3"], {"abc": ["1"]}),
+        ("--xo p", ["p"], {"xo": [""]}),
+        ("-o -- -- -y", ["-y"], {"output": ["--"]}),
+        ("- -y", ["-"], {"yes": [""]}),
+    ],
+)
+def test_split_with_declared_options(argv: str, positional: list[str], flags: dict[str, list[str]]) -> None:
+    assert declared(*argv.split()) == (positional, flags)
+
+
+def test_what_a_pattern_says_of_a_flag_that_the_tool_does_not_declare() -> None:
+    assert declared("-po", "v", value_flags=("p",)) == (["v"], {"p": ["o"]})
+    assert declared("-info", "v", known=("info",)) == (["v"], {"info": [""]})
+    assert declared("--folder", "F", "p", value_flags=("folder",)) == (["p"], {"folder": ["F"]})
+    assert declared("--yes", "p", value_flags=("yes",)) == (["p"], {"yes": [""]})
+    assert declared("-o", "F", "p", ignore=("output", "o")) == (["p"], {})
+
+
+def facets(**fields: Any) -> Any:
+    return CliMatch.model_validate(fields)
+
+
+def test_options_take_the_place_of_what_a_pattern_declares() -> None:
+    loose = facets(verb="get", positional=["p"], flags={"o": {"present": True}})
+    assert not matches(pattern_of(loose), ["-o", "json", "get", "p"])
+    assert matches(pattern_of(loose, OPTIONS), ["-o", "json", "get", "p"])
+    assert matches(pattern_of(loose, OPTIONS), ["get", "--output", "json", "p"])
+    switch = facets(verb="delete", flags={"yes": "now"})
+    assert matches(pattern_of(switch), ["--yes", "now", "delete"])
+    assert not matches(pattern_of(switch, OPTIONS), ["--yes", "now", "delete"])
+    ignoring = facets(flags={"quiet": {"present": True}}, value_flags=["q"], ignore_flags=["y"])
+    assert matches(pattern_of(ignoring, OPTIONS), ["-yq", "p"])
+
+
+def test_all_names_of_an_option_are_one_flag() -> None:
+    either = pattern_of(facets(flags={"o": {"any_of": ["a", "b"]}}), OPTIONS)
+    assert all(matches(either, argv) for argv in (["-ob"], ["--output=b"], ["--output", "c", "-o", "a"]))
+    assert compare(either, ["--output", "c"]).difference == "flag --output or -o any_of ['a', 'b']: got 'c'"
+    none = pattern_of(facets(flags={"y": {"absent": True}}), OPTIONS)
+    assert not matches(none, ["--yes"])
+
+
+option_words = st.sampled_from(
+    [
+        "p",
+        "q",
+        "-",
+        "--",
+        "-o",
+        "-y",
+        "-yo",
+        "-xo",
+        "-oF",
+        "--size",
+        "-s",
+        "-ys",
+        "--output",
+        "--size=1",
+        "-x",
+        "--zz",
+        "-1",
+    ]
+)
+
+
+@given(st.lists(option_words, max_size=10), names, names, names)
+def test_no_word_is_lost_between_options(
+    argv: list[str], value_flags: set[str], ignore: set[str], known: set[str]
+) -> None:
+    positional, flags = split_argv(argv, value_flags, (), known, OPTIONS)
+    assert not {"o", "y", "s", "q"} & set(flags)
+    kept = collections.Counter([*positional, *(value for values in flags.values() for value in values)])
+    assert collections.Counter(word for word in argv if not word.startswith("-") or word == "-") <= kept
+    named = sum(word.startswith("-") and word not in ("-", "--", "-1") and word not in kept for word in set(argv))
+    assert named <= sum(map(len, flags.values()))
+    ignoring = split_argv(argv, value_flags, ignore, known, OPTIONS)[1]
+    assert set(flags) - set(ignoring) == set(flags) & {"output" if name == "o" else name for name in ignore}
+
+
+SPELLINGS = (
+    (["--output", "f"], ["--output=f"], ["-o", "f"], ["-of"], ["-o=f"]),
+    (["--yes"], ["-y"]),
+    (["--size", "1", "2"], ["-s", "1", "2"], ["--size=1", "2"], ["-s1", "2"]),
+    (["--dry-run"],),
+    (["--unknown"],),
+)
+
+
+@given(st.data())
+def test_neither_order_nor_spelling_of_flags_matters(data: st.DataObject) -> None:
+    flags = data.draw(st.permutations([data.draw(st.sampled_from(choices)) for choices in SPELLINGS]))
+    words = ["projects", "delete", "p1"]
+    places = sorted(data.draw(st.lists(st.integers(0, len(flags)), min_size=3, max_size=3)))
+    argv: list[str] = []
+    for index in range(len(flags) + 1):
+        argv += [word for word, place in zip(words, places, strict=True) if place == index]
+        argv += flags[index] if index < len(flags) else []
+    expected = {"output": ["f"], "yes": [""], "size": ["1", "2"], "dry-run": [""], "unknown": [""]}
+    assert declared(*argv) == (words, expected)
+    wanted = facets(verb="projects delete", positional=["p1"], flags={"s": {"equals": "2"}, "y": {"present": True}})
+    assert matches(pattern_of(wanted, OPTIONS), argv)
+
+
+def test_whether_a_command_line_has_the_words_of_a_pattern_at_all() -> None:
+    verb = pattern(verbs=["ixp get"], positional=["p"])
+    assert compare(verb, ["ixp", "list"]).touched
+    assert not compare(verb, ["get", "ixp"]).touched
+    free = pattern(positional=["p"], flags={"m": {"equals": "x"}, "force": {"absent": True}})
+    assert [compare(free, argv).touched for argv in (["p"], ["--m=x"], ["--m=y"], ["--force"], ["q"], [])] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_agrees_with_the_vectors() -> None:

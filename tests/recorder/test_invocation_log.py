@@ -21,7 +21,8 @@ from .shadowing import NonRoot
 
 VECTORS = Path(__file__).resolve().parents[3] / "shared" / "vectors" / "parse_log.jsonl"
 
-LOG = InvocationLog((Invocation(1, "uip", ("a b", "\udcff", "é\n"), time=12.3456, exit_status=3),), frozenset({"uip"}))
+CALL = Invocation(1, "uip", ("a b", "\udcff", "é\n"), "sub", 12.3456, 12.5, 3, "rule 2")
+LOG = InvocationLog((CALL,), frozenset({"uip"}))
 
 
 def argvs(text: str) -> list[list[str]]:
@@ -96,6 +97,12 @@ def test_what_is_written_is_read_again(made: list[Invocation]) -> None:
     ]
 
 
+def test_a_call_that_was_killed_has_no_end() -> None:
+    fields = json.loads(render_log([Invocation(1, "uip", (), answered_by="handler")]))
+    assert (fields["end"], fields["exit"], fields["answered_by"]) == (None, None, "handler")
+    assert "rule" not in fields
+
+
 @given(st.text(max_size=60))
 def test_no_text_breaks_the_reader(text: str) -> None:
     parsed = parse_log(text)
@@ -138,7 +145,16 @@ def test_the_log_is_there_only_in_between(root: Path) -> None:
     for _ in range(2):
         with log_in_workspace(root, LOG):
             text = (root / "cli_mocks" / "calls.jsonl").read_text()
-            assert json.loads(text) == {"ts": 12.346, "tool": "uip", "argv": ["a b", "\udcff", "é\n"], "exit": 3}
+            assert json.loads(text) == {
+                "ts": 12.346,
+                "end": 12.5,
+                "tool": "uip",
+                "argv": ["a b", "\udcff", "é\n"],
+                "cwd": "sub",
+                "exit": 3,
+                "answered_by": "rule 2",
+                "rule": 2,
+            }
             assert [path.name for path in (root / "cli_mocks").iterdir()] == ["calls.jsonl"]
         assert tree(root) == before
 

@@ -135,7 +135,7 @@ def test_a_record_whose_shim_was_killed_before_its_line_is_counted(shadow: Shado
         path.write_bytes(record(number))
         os.utime(path, (seconds, seconds))
     tools.call("uip", "whole")
-    assert tools.argvs() == [("whole",), ("2",), ("1",)]
+    assert tools.argvs() == [("2",), ("1",), ("whole",)]
 
 
 def test_a_record_is_never_overwritten(shadow: Shadow, interpreter: str) -> None:
@@ -144,7 +144,7 @@ def test_a_record_is_never_overwritten(shadow: Shadow, interpreter: str) -> None
     planted = tools.spool.parent / "planted"
     planted.write_bytes(record("earlier"))
     tools.shell(f'cp {planted} "{tools.calls}/$$.0"; exec uip later')
-    assert tools.argvs() == [("later",), ("earlier",)]
+    assert sorted(tools.argvs()) == [("earlier",), ("later",)]
 
 
 def test_a_spool_is_taken_once(tmp_path: Path) -> None:

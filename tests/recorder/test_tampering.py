@@ -186,7 +186,7 @@ def test_forged_calls_of_other_tools_are_noticed(shadow: Shadow) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [record("a", count=2), record("a", end=False), record("a")[:-1], b"2" + record("a")[1:], b"", b"\0" * 9, b"END\0"],
+    [record("a", count=2), record("a", end=False), record("a")[:-1], b"1" + record("a")[1:], b"", b"\0" * 9, b"END\0"],
 )
 def test_a_record_that_is_not_whole_is_no_call(shadow: Shadow, data: bytes) -> None:
     tools = shadow("uip")

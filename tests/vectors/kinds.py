@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from pytest_codereval.criteria import command_executed, skill_triggered
 from pytest_codereval.criteria.command_text import normalise
 from pytest_codereval.criteria.registry import checker
 from pytest_codereval.errors import JudgingError
@@ -18,8 +19,9 @@ from pytest_codereval.recorder.log import parse_log
 from .evidence import evidence_of
 from .models import model_named
 from .outcome import Outcome, Vector
+from .shims import record_cli_shim
 
-LATER = frozenset({"live_verdict", "early_stop", "early_stop_validate", "record_cli_rule", "record_cli_shim"})
+LATER = frozenset({"early_stop", "early_stop_validate"})
 """Kinds that this package does not have yet."""
 
 
@@ -91,15 +93,34 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def _argv_match(vector: Vector) -> Outcome:
-    spec = vector["spec"]
-    pattern = ArgvPattern(
+    return Outcome("answered", {"match": matches(_pattern(vector["spec"]), vector["argv"])})
+
+
+def _pattern(spec: Mapping[str, Any]) -> ArgvPattern:
+    return ArgvPattern(
         verbs=tuple(map(tuple, spec["verb_spellings"] or ())),
         positional=tuple(spec["positional"] or ()),
         flags=tuple(flag_test(name, predicate) for name, predicate in (spec["flags"] or {}).items()),
         value_flags=frozenset(spec["value_flags"] or ()),
         ignore_flags=frozenset(spec["ignore_flags"] or ()),
     )
-    return Outcome("answered", {"match": matches(pattern, vector["argv"])})
+
+
+def _record_cli_rule(vector: Vector) -> Outcome:
+    patterns = [_pattern(rule["when"]) for rule in vector["rules"]]
+    index = next((index for index, pattern in enumerate(patterns) if matches(pattern, vector["argv"])), None)
+    return Outcome("answered", {"index": index})
+
+
+def _live_verdict(vector: Vector) -> Outcome:
+    try:
+        criterion = model_of(vector["criterion"])
+    except ValidationError as error:
+        return Outcome("refused", reason=_first_problem(error))
+    with tempfile.TemporaryDirectory() as root:
+        evidence = evidence_of(vector, Path(root).resolve())
+        verdict = _LIVE[criterion.type].live_verdict(criterion, evidence)
+    return Outcome("answered", {"verdict": verdict.value if verdict else "undecided"})
 
 
 def _argv_split(vector: Vector) -> Outcome:
@@ -125,6 +146,8 @@ def _shell_normalize(vector: Vector) -> Outcome:
     return Outcome("answered", {"text": normalise(vector["text"])})
 
 
+_LIVE: Mapping[str, Any] = {"command_executed": command_executed, "skill_triggered": skill_triggered}
+
 RUNNERS: Mapping[str, Callable[[Vector], Outcome]] = {
     "argv_match": _argv_match,
     "argv_split": _argv_split,
@@ -139,8 +162,11 @@ RUNNERS: Mapping[str, Callable[[Vector], Outcome]] = {
     "flag_predicate": _flag_predicate,
     "is_number": _is_number,
     "json_check": _criterion,
+    "live_verdict": _live_verdict,
     "model_accept": _model_accept,
     "parse_log": _parse_log,
+    "record_cli_rule": _record_cli_rule,
+    "record_cli_shim": record_cli_shim,
     "run_command": _criterion,
     "shell_normalize": _shell_normalize,
     "skill_triggered": _criterion,

@@ -258,6 +258,15 @@ def _whole_number(operator: str, found: Any, expected: Any) -> bool:
     return operator == "type" and expected == "integer" and number and found % 1 == 0
 
 
+def _answers_out_of_reach(kind: str, vector: Vector, outcome: Outcome) -> bool:
+    """The table of answers was destroyed in the sandbox; here a rule still answers."""
+    if kind != "record_cli_shim" or outcome.how != "answered":
+        return False
+    expected, found = vector["expected"]["record"], outcome.answer["record"]
+    same_call = expected["argv"] == found["argv"] and expected["tool"] == found["tool"]
+    return same_call and "sidecar_error" in expected and "rule" in found and "rule" not in expected
+
+
 RULES = (
     Rule("unknown-top-level-key", _task_repair(_without_unknown_keys)),
     Rule("pattern-compiled-at-load", _refused_for(repairs.without_bad_patterns)),
@@ -283,4 +292,5 @@ RULES = (
     Rule("nan-is-not-json", _not_json),
     Rule("true-is-not-1", _some_assertion(_true_beside_one)),
     Rule("integer-is-a-type", _some_assertion(_whole_number)),
+    Rule("answers-are-out-of-reach", _answers_out_of_reach),
 )

@@ -77,8 +77,8 @@ def test_only_and_skip_choose_files():
 
 @needs_shared
 def test_kinds_of_later_issues_say_so():
-    done = compare(SHARED, "--only", "live_verdict")
-    assert done.stdout.startswith("live_verdict: left out, not available yet\n")
+    done = compare(SHARED, "--only", "early_stop")
+    assert done.stdout.startswith("early_stop: left out, not available yet\n")
 
 
 def test_difference_is_listed_and_counts(tmp_path):
@@ -149,6 +149,12 @@ def flipped(expected: dict[str, Any]) -> dict[str, Any] | None:
         other["number"] = not other["number"]
     elif "text" in other:
         other["text"] = f"{other['text']}!"
+    elif "verdict" in other:
+        other["verdict"] = "fail" if other["verdict"] == "undecided" else "undecided"
+    elif "exit" in other:
+        other["exit"] += 1
+    elif "index" in other:
+        other["index"] = 0 if other["index"] is None else None
     elif "unusable" in other:
         other["unusable"] += 1
     elif "positional" in other:
@@ -206,6 +212,13 @@ def files(score: float, texts: dict[str, Any], **criterion: Any) -> dict[str, An
 def assertion(score: float, value: Any, operator: str, expected: Any) -> dict[str, Any]:
     asserted = [{"expression": "v", "operator": operator, "expected": expected}]
     return files(score, {"x": json.dumps({"v": value})}, type="json_check", path="x", assertions=asserted)
+
+
+def recorded(argv: list[str], reply: str, **record: Any) -> dict[str, Any]:
+    """A tool with one rule, called in a system where its table could not be read."""
+    entry = {"tool": "t", "stderr": "no\n", "responses": [{"when": {"verb": "a"}, "stdout": reply}]}
+    record = {"argv": argv, "exit": 1, "tool": "t", **record}
+    return {"entry": entry, "argv": argv, "expected": {"exit": 1, "stdout": "", "stderr": "no\n", "record": record}}
 
 
 KINDS = [
@@ -325,6 +338,7 @@ KINDS = [
         "file_contains",
         files(1.0, {"a": {"len": 9}}, type="file_contains", path="a", includes=["x"]),
     ),
+    ("answers-are-out-of-reach", "record_cli_shim", recorded(["a"], "yes", sidecar_error="FileNotFoundError()")),
 ]
 
 
@@ -357,6 +371,8 @@ BESIDE = [
     ("json_check", assertion(0.0, 1, "equals", 1)),
     ("json_check", assertion(1.0, 3.5, "type", "integer")),
     ("json_check", assertion(1.0, "a", "type", "integer")),
+    ("record_cli_shim", recorded(["a"], "yes")),
+    ("record_cli_shim", recorded(["a"], "yes", tool="u", sidecar_error="FileNotFoundError()")),
 ]
 
 

@@ -1,0 +1,17 @@
+"""The flags that a tool declares, once for its rules and for every criterion about its calls."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One flag: all its names without dashes, and how many of the next arguments belong to it."""
+
+    names: tuple[str, ...]
+    arity: int
+
+
+OptionTable = tuple[Option, ...]
+"""All declared flags of a tool; empty when it declares none."""

@@ -1,0 +1,143 @@
+"""What one tool can answer, made ready before any call, and the counters of its calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .answering import ShimPlan
+from .argv import ArgvPattern
+from .call import Call
+from .cassette import Replay, load
+from .options import Option, OptionTable
+from .replies import HandlerStep, PassthroughStep, PrintStep, Steps, fallback_of, steps_of
+from .rules import Facts, Match, match_of
+from .templates import FixedBytes
+
+if TYPE_CHECKING:
+    from ..task.reply_models import RecordedTool
+    from ..task.reply_tables import ToolTable
+
+_UNDECLARED: OptionTable = (Option(("output",), 1),)
+"""How the calls of a tool without `options` are read, as in `value_flags` of a rule."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One rule: the calls that it matches, and its replies. `origin` names it as its author knows it."""
+
+    index: int
+    origin: str
+    match: Match
+    steps: Steps
+    folder: Path
+
+
+class ToolAnswers:
+    """The answers of one tool. `calls` counts its calls, `turns` how often each rule, by its key, has answered.
+
+    Raises TrialError(CONFIGURATION) for files that cannot be used.
+    """
+
+    def __init__(self, table: ToolTable, trial: str) -> None:
+        tool = table.tool
+        self.name = tool.tool
+        self.folder = table.folder
+        self.handler = tool.handler
+        self.options: OptionTable = tuple(Option(tuple(names), arity) for names, arity in tool.option_names())
+        self.reading = ArgvPattern(options=self.options or _UNDECLARED)
+        self.rules = tuple(
+            Rule(
+                index,
+                located.origin,
+                match_of(located.response.when, self.options),
+                steps_of(located.response, located.folder, f"{self.name}: {located.origin}"),
+                located.folder,
+            )
+            for index, located in enumerate(table.rules)
+        )
+        self.fallback = fallback_of(tool, table.folder)
+        self.record_to = table.record_to
+        self.replay = self._replay(table, trial)
+        self.extends_cassette = self.replay is not None and table.replay_from == table.record_to
+        self.variables = tuple(table.variables)
+        self.calls = 0
+        self.turns: Counter[str] = Counter()
+        self._matching: Counter[int] = Counter()
+        self._is_constant = self._constant(tool)
+
+    @property
+    def matches_something(self) -> bool:
+        """Whether there is more than the fallback."""
+        return bool(self.rules) or self.handler is not None or self.replay is not None
+
+    @property
+    def fallback_name(self) -> str:
+        """What is said of a call that the fallback answered by a reply of its own."""
+        return "constant" if self._is_constant else "fallback"
+
+    def handler_names(self) -> Iterator[tuple[str, str]]:
+        """The handlers that it may need, each with where it is named."""
+        if self.handler is not None:
+            yield self.handler, "handler"
+        for origin, steps in (*((rule.origin, rule.steps) for rule in self.rules), ("sequence", self.fallback)):
+            for step in steps:
+                if isinstance(step, HandlerStep):
+                    yield step.name, origin
+
+    def applies(self, rule: Rule, facts: Facts, counted: Collection[int]) -> bool:
+        """Whether the rule matches a call that `counted` rules with `nth` count. Raises StdinNeeded."""
+        if rule.match.nth is not None:
+            return rule.index in counted and self._matching[rule.index] + 1 == rule.match.nth
+        return rule.match.holds(facts)
+
+    def count(self, counted: Collection[int], used: Collection[str]) -> None:
+        """Count a call that was answered: for these rules with `nth`, and for these replies."""
+        self.calls += 1
+        self._matching.update(counted)
+        self.turns.update(used)
+
+    def reset(self) -> None:
+        """Forget all calls."""
+        self.calls = 0
+        self.turns.clear()
+        self._matching.clear()
+        if self.replay is not None:
+            self.replay.reset()
+
+    def plan(self) -> ShimPlan:
+        """How its shim works."""
+        step = self.fallback[0]
+        if self._is_constant and isinstance(step, PrintStep):
+            call = Call(self.name)
+            stdout, stderr = step.stdout.produce(call), step.stderr.produce(call)
+            return ShimPlan(self.name, stdout=stdout, stderr=stderr, exit_status=step.exit_status)
+        if not self.matches_something and self.fallback == (PassthroughStep(),) and self.record_to is None:
+            return ShimPlan(self.name, passthrough=True)
+        return ShimPlan(self.name, asks=True, variables=self.variables)
+
+    def _replay(self, table: ToolTable, trial: str) -> Replay | None:
+        path = table.replay_from
+        if self.record_to is not None and self.record_to.exists() and path != self.record_to:
+            load(self.record_to)
+        if path is None:
+            return None
+        entries = () if path == self.record_to and not path.exists() else load(path)
+        return Replay(entries, self.name, trial, self.options or _UNDECLARED)
+
+    def _constant(self, tool: RecordedTool) -> bool:
+        """Whether every call gets the same text, which may stand in the shim; what is read from files must not."""
+        step = self.fallback[0]
+        return (
+            not self.matches_something
+            and len(self.fallback) == 1
+            and isinstance(step, PrintStep)
+            and isinstance(step.stdout, FixedBytes)
+            and isinstance(step.stderr, FixedBytes)
+            and not (step.effects or step.set_state or step.delay or tool.sequence or tool.template)
+            and not (tool.stdout_file or tool.stderr_file or tool.json_file)
+            and self.record_to is None
+        )

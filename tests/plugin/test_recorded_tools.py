@@ -1,0 +1,178 @@
+"""Recorded tools with answers, from outside: where handlers are found, strictness, what stays out of reach."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from .conftest import Repo
+
+CALLED = {"type": "cli_called", "description": "it was called", "tool": "uip"}
+
+
+def recording(repo: Repo, name: str, tool: dict[str, Any], *commands: str, **fields: Any) -> None:
+    """Write a task whose agent runs these commands with `uip` recorded as `tool` says."""
+    sandbox = {"record_cli": [{"tool": "uip", **tool}], **fields.pop("sandbox", {})}
+    fields.setdefault("success_criteria", [CALLED])
+    repo.script(name, *({"bash": command} for command in commands), sandbox=sandbox, **fields)
+
+
+def contains(text: str) -> list[dict[str, Any]]:
+    """One criterion: out.txt holds this text."""
+    return [{"type": "file_contains", "description": f"it printed {text}", "path": "out.txt", "includes": [text]}]
+
+
+def test_a_handler_is_a_function_of_conftest_a_fixture_or_a_function_in_a_file(repo: Repo) -> None:
+    repo.file(
+        "conftest.py",
+        """
+        import pytest
+        from pytest_codereval import Reply
+
+        def plain(call):
+            return Reply(stdout=f"plain {call.verb} {call.flag('name')}")
+
+        @pytest.fixture
+        def tenant():
+            return "acme"
+
+        @pytest.fixture
+        def fixed(tenant):
+            def answer(call):
+                call.state["calls"] = call.state.get("calls", 0) + 1
+                return {"tenant": tenant, "calls": call.state["calls"]}
+            return answer
+        """,
+    )
+    repo.file("tasks/sub/conftest.py", "def plain(call):\n    return 'nearest'\n")
+    repo.file("tasks/answers.py", "def answer(call):\n    return 'from a file: ' + call.stdin.upper()\n")
+    options = {"name": 1}
+    recording(
+        repo,
+        "conftest",
+        {"handler": "plain", "options": options},
+        "uip users add --name x > out.txt",
+        success_criteria=contains("plain users add x"),
+    )
+    recording(repo, "fixture", {"handler": "fixed"}, "uip a; uip b > out.txt", success_criteria=contains('"calls": 2'))
+    recording(
+        repo,
+        "file",
+        {"handler": "answers.py:answer"},
+        "echo body | uip a > out.txt",
+        success_criteria=contains("from a file: BODY"),
+    )
+    recording(repo, "nearest", {"handler": "plain"}, "uip a > out.txt", success_criteria=contains("nearest"))
+    (repo.path / "tasks" / "nearest.yaml").rename(repo.path / "tasks" / "sub" / "nearest.yaml")
+    result = repo.run("tasks", "-n2")
+    result.assert_outcomes(passed=4)
+
+
+def test_what_is_wrong_with_a_handler_makes_the_trial_an_error_that_says_so(repo: Repo) -> None:
+    repo.file(
+        "conftest.py",
+        """
+        import pytest
+
+        def uip_service(call):
+            raise ValueError("the secret answer is 42")
+
+        @pytest.fixture
+        def text():
+            return "no function"
+        """,
+    )
+    recording(repo, "misspelt", {"handler": "uip_servce"}, "uip a")
+    recording(repo, "value", {"handler": "text"}, "uip a")
+    recording(repo, "raises", {"handler": "uip_service"}, "uip a > out.txt 2>&1; grep -q 42 out.txt && uip leaked")
+    result = repo.run("tasks")
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(["*'uip_servce'*did you mean 'uip_service'*"])
+    result.stdout.fnmatch_lines(["*the fixture's value is no function, but str*"])
+    result.stdout.fnmatch_lines(["*uip: handler 'uip_service': ValueError: the secret answer is 42*"])
+    records = {path.parent.name: json.loads(path.read_text()) for path in repo.path.glob("run/**/record.json")}
+    raised = next(record for record in records.values() if record["trial"]["task_id"] == "raises")
+    assert [call["argv"] for call in raised["invocations"]["calls"]] == [["a"]]
+    assert raised["cause"] == "configuration"
+
+
+def test_a_call_that_nothing_foresees_fails_or_errs_as_the_author_wants(repo: Repo) -> None:
+    rules = [{"when": {"verb": "list"}, "stdout": "[]"}]
+    recording(repo, "reply", {"responses": rules}, "uip list; uip other")
+    recording(repo, "fail", {"responses": rules, "unmatched": "fail"}, "uip list; uip other")
+    recording(repo, "fail-known", {"responses": rules, "unmatched": "fail"}, "uip list")
+    recording(repo, "error", {"responses": rules, "unmatched": "error"}, "uip list; uip other --x 1")
+    result = repo.run("tasks", "-n2", "-v")
+    result.assert_outcomes(passed=2, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["*in a way that no rule, handler or cassette answers*", "*uip other --x 1*"])
+    cases = [
+        (case.get("classname"), [child.tag for child in case if child.tag != "properties"])
+        for case in repo.suite().iter("testcase")
+        if case.get("name") == "record_cli-unmatched-uip"
+    ]
+    assert sorted(cases) == [("tasks.fail-known.yaml.fail-known", []), ("tasks.fail.yaml.fail", ["failure"])]
+    assert repo.cases()["error"] == "error"
+
+
+def test_replies_and_tables_are_never_staged_but_what_an_effect_copies_may_be(repo: Repo) -> None:
+    repo.file("tasks/shared/reply.json", '{"answer": "moonbeam"}')
+    repo.file("tasks/shared/rules.yaml", "- when: {verb: ask}\n  json_file: reply.json\n")
+    repo.file("tasks/shared/project/main.txt", "a project\n")
+    recording(
+        repo,
+        "staged",
+        {
+            "responses_from": "shared/rules.yaml",
+            "responses": [{"when": {"verb": "pull"}, "effects": [{"copy": "shared/project", "to": "pulled"}]}],
+        },
+        'grep -rl moonbeam . "$HOME" "$TMPDIR" > found.txt; uip ask > out.txt; uip pull; test -s found.txt && exit 1',
+        sandbox={"template_sources": [{"type": "template_dir", "path": "shared"}]},
+        success_criteria=[
+            *contains("moonbeam"),
+            {"type": "run_command", "description": "nothing found", "command": "test ! -s found.txt"},
+            {"type": "file_exists", "description": "staged", "path": "project/main.txt"},
+            {"type": "file_exists", "description": "pulled", "path": "pulled/main.txt"},
+            {"type": "run_command", "description": "no rules staged", "command": "test ! -e rules.yaml"},
+            {"type": "run_command", "description": "no reply staged", "command": "test ! -e reply.json"},
+        ],
+    )
+    repo.run("tasks").assert_outcomes(passed=1)
+
+
+def test_mistakes_in_answers_are_found_before_anything_runs(repo: Repo) -> None:
+    repo.file("tasks/rules.yaml", "- when: {verb: list}\n  stdot: typo\n")
+    repo.file("tasks/broken.json", "EXIT=0\n{}")
+    recording(repo, "table", {"responses_from": "rules.yaml"}, "uip a")
+    recording(repo, "missing", {"responses": [{"when": {"verb": "a"}, "stdout_file": "gone.txt"}]}, "uip a")
+    recording(repo, "polluted", {"responses": [{"when": {"verb": "a"}, "json_file": "broken.json"}]}, "uip a")
+    recording(
+        repo,
+        "unreachable",
+        {"responses": [{"when": {"verb": "a"}}, {"when": {"verb": "a b"}, "stdout": "never"}]},
+        "uip a",
+    )
+    result = repo.run("tasks")
+    result.assert_outcomes(errors=4)
+    result.stdout.fnmatch_lines(["*rules.yaml:2:*stdot*did you mean 'stdout'*"])
+    result.stdout.fnmatch_lines(["*missing.yaml:*gone.txt*there is no such file*"])
+    result.stdout.fnmatch_lines(["*polluted.yaml:*broken.json*"])
+    result.stdout.fnmatch_lines(["*unreachable.yaml:*never reached*"])
+
+
+def test_a_suite_recorded_once_from_a_live_tool_runs_offline(repo: Repo, pytester: pytest.Pytester) -> None:
+    live = repo.file("live/uip", '#!/bin/sh\necho "live $*"; exit 3\n')
+    live.chmod(0o755)
+    tool = {"passthrough": True, "record_to": "cassette.jsonl", "options": {"a": 1, "b": 1}}
+    command = "uip get --a 1 --b 2 > out.txt; test $? = 3"
+    recording(repo, "t", tool, command, success_criteria=contains("live get"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{live.parent}:{os.environ['PATH']}")
+        repo.run("tasks").assert_outcomes(passed=1)
+    assert len((repo.path / "tasks/cassette.jsonl").read_text().splitlines()) == 1
+    offline = {"replay_from": "cassette.jsonl", "unmatched": "fail", "options": {"a": 1, "b": 1}}
+    called = CALLED | {"exit_code": 3, "flags": {"a": "1"}}
+    recording(repo, "t", offline, "uip get --b 2 --a 1 > out.txt", success_criteria=[*contains("live get"), called])
+    repo.run("tasks").assert_outcomes(passed=1)

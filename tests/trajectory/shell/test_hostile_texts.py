@@ -1,0 +1,78 @@
+"""Texts that are long, deep, broken or no shell at all never raise and never take long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_codereval.trajectory.shell import Ran, understand
+
+_PIECES = st.sampled_from(
+    "a b ; & && || | ( ) { } $( ` \" ' \\ \n < > << <<< <<E E\n # if then fi for in do done case esac ;; $x ${x:-y} !"
+    " = [ ]] function f() x=1 2>&1 <( $(( )) eval bash -c \t \r\n \0 é \ud800 set -e exit 1 * ~ { a,b }".split(" ")
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_PIECES, max_size=25).map(" ".join) | st.text(max_size=60))
+def test_never_raises(text: str) -> None:
+    program = understand(text, 0)
+    assert program.parsed is (program.unparsed == ())
+    for command in program.commands:
+        assert len(command.words) == len(command.known) > 0
+        if program.unparsed and "bash" not in text and "eval" not in text:
+            assert (command.ran, command.succeeded) in ((Ran.MAYBE, None), (Ran.NO, None))
+
+
+_DEEP = 10_000
+_HOSTILE = {
+    "long": "uip run 'x y'\n" * 80_000,
+    "many statements": "a;" * 50_000,
+    "lines": "uip run --x 'y z'\n" * 4000,
+    "and": " && ".join(["a b"] * 12_000),
+    "pipes": " | ".join(["a b"] * 12_000),
+    "parentheses": "(" * _DEEP + "a" + ")" * _DEEP,
+    "substitutions": "$(" * _DEEP + "a" + ")" * _DEEP,
+    "braces": "{ " * _DEEP + "a;" + " }" * _DEEP,
+    "ifs": "if a; then " * 5000 + "b;" + " fi;" * 5000,
+    "quotes": '"' * 99_999,
+    "backticks": "`" * 99_999,
+    "less": "<" * 99_999,
+    "documents": "cat <<E\nx\nE\n" * 4000,
+    "brace words": "echo " + "{a,b}" * 200,
+    "brace openings": "echo " + "{a," * 30_000,
+    "ranges": "echo " + "{1..1000} " * 9000,
+    "rounds": "for i in {1..100}; do for j in {1..100}; do for k in {1..100}; do a $i $j $k; done; done; done",
+    "functions": "".join(f"f{i}() {{ f{i + 1}; f{i + 1}; }}\n" for i in range(40)) + "f0",
+    "itself": "f() { f; f; }; f",
+    "doubling": "x=aaaaaaaaaa\n" + "x=$x$x\n" * 60 + "echo $x",
+    "splitting": "x='" + "a " * 30_000 + "'\n" + "b $x\n" * 4000,
+    "array": "x=(a)\n" + 'x+=("${x[@]}")\n' * 60 + 'echo "${x[@]}"',
+    "prefixes": "env " * 20_000 + "a",
+    "evals": "eval " * 20_000 + "a",
+    "shells": "bash -c " * 3000 + "a",
+    "loop of a loop": "while while while a; do b; done; do c; done; do d; done; " * 900,
+    "null": "a\0b",
+    "surrogate": "a \ud800 'b\udfff'; c",
+}
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_takes_little_time(name: str) -> None:
+    text = _HOSTILE[name]
+    understand("warm", 0)
+    start = time.process_time()
+    program = understand(text, 0)
+    assert time.process_time() - start < 3
+    assert program.parsed is (program.unparsed == ())
+    assert len(program.commands) <= 6000
+
+
+def test_importing_the_package_does_not_load_the_parser() -> None:
+    program = "import sys, pytest_codereval.trajectory.shell; sys.exit('tree_sitter' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

@@ -1,0 +1,177 @@
+"""The words, the data and the prefixes of the commands of a text."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_codereval.trajectory.shell import SimpleCommand, understand
+
+
+def last(text: str) -> SimpleCommand:
+    program = understand(text, 0)
+    assert program.parsed, program.unparsed
+    return program.commands[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a 'b c' \"d e\" f\\ g", ["a", "b c", "d e", "f g"]),
+        ("a b\"c\"'d'$'\\te'", ["a", "bcd\te"]),
+        ("a \\\n  --x y", ["a", "--x", "y"]),
+        ("a b\\\nc", ["a", "bc"]),
+        ('a "x\\\ny" "\\$z \\" \\\\ \\q"', ["a", "xy", '$z " \\ \\q']),
+        ("A=1 B='c d'; x $A ${A} \"$B\" $B", ["x", "1", "1", "c d", "c", "d"]),
+        ("UIP=uip; $UIP solution deploy", ["uip", "solution", "deploy"]),
+        ('UIP=$(which uip); "$UIP" run', ["uip", "run"]),
+        ("UIP=$(command -v uip || echo uip); $UIP run", ["uip", "run"]),
+        ("export A=b; bash -c 'x $A'", ["x", "b"]),
+        ("A=b; bash -c 'x $A'", ["x", "$A"]),
+        ("A=b x $A", ["x", "$A"]),
+        ("A=b bash -c 'x $A'", ["x", "b"]),
+        ("A=x; A+=y; a $A", ["a", "xy"]),
+        ("A=x; unset A; a $A", ["a", "$A"]),
+        ("A=x; read A; a $A", ["a", "$A"]),
+        ("A=x; b && A=y; a $A", ["a", "$A"]),
+        ("b && A=y && a $A", ["a", "y"]),
+        ("A=x; (A=y); a $A", ["a", "x"]),
+        ("A=x; for i in $list; do A=y; done; a $A", ["a", "$A"]),
+        ("f() { local A=y; }; A=x; f; a $A", ["a", "x"]),
+        ("f() { A=y; }; A=x; f; a $A", ["a", "y"]),
+        ("A=; a ${A:-d} ${A:+e} x$A", ["a", "d", "x"]),
+        ("set -- p 'q r'; a \"$@\" $# $2 ${3:-z}", ["a", "p", "q r", "2", "q", "r", "z"]),
+        ("set -- p q; shift; a $1", ["a", "q"]),
+        ("args=(b 'c d'); args+=(e); a \"${args[@]}\"", ["a", "b", "c d", "e"]),
+        ("a {b,c}d x{1..3} '{y,z}'", ["a", "bd", "cd", "x1", "x2", "x3", "{y,z}"]),
+        ("a *.py ~/x", ["a", "*.py", "~/x"]),
+        ("a \"$(cat <<'E'\nsome text\nE\n)\"", ["a", "some text"]),
+        ("a $(echo b c) \"$(printf '%s' 'd e')\"", ["a", "b", "c", "d e"]),
+        ("a > f b 2>&1 c", ["a", "b", "c"]),
+        ("> f a b", ["a", "b"]),
+        ("a <<E b\nbody\nE\n", ["a", "b"]),
+        ("[[ -f 'x y' && $a == b* ]]", ["[[", "-f", "x y", "&&", "$a", "==", "b*", "]]"]),
+        ("a #b c#d", ["a"]),
+        ("a\r\n", ["a"]),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert list(last(text).words) == words
+
+
+def test_words_that_are_not_known_stay_as_written() -> None:
+    command = last("$UIP run \"x-$ID\" $(date) ${X%y} known '$lit'")
+    assert command.words == ("$UIP", "run", "x-$ID", "$(date)", "${X%y}", "known", "$lit")
+    assert command.known == (False, True, False, False, False, True, True)
+
+
+def test_variables_of_the_environment() -> None:
+    assert understand("$UIP run", 0, variables={"UIP": "uip"}).commands[0].words == ("uip", "run")
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "prefixed"),
+    [
+        ("env -u X A=1 a b", "a b", ["env -u X A=1"]),
+        ("time -p a", "a", ["time -p"]),
+        (
+            "nohup timeout -k 3 --signal=KILL 10s nice -n 5 a",
+            "a",
+            ["nohup", "timeout -k 3 --signal=KILL 10s", "nice -n 5"],
+        ),
+        ("stdbuf -oL ionice -c 3 setsid a", "a", ["stdbuf -oL", "ionice -c 3", "setsid"]),
+        ("sudo -u bob -E X=1 a -u y", "a -u y", ["sudo -u bob -E X=1"]),
+        ("command a; builtin b; exec c", "c", ["exec"]),
+        ("xargs -0 -n 2 a b", "a b", ["xargs -0 -n 2"]),
+        ("env A=1 bash -lc 'timeout 5 a'", "a", ["env A=1", "bash -lc", "timeout 5"]),
+        ("env", "env", []),
+        ("command -v a", "command -v a", []),
+        ("sudo -l", "sudo -l", []),
+        ("time", "time", []),
+        ("timeout 5", "timeout 5", []),
+    ],
+)
+def test_prefixes(text: str, words: str, prefixed: list[str]) -> None:
+    command = last(text)
+    assert (command.text, list(command.prefixed)) == (words, prefixed)
+
+
+@pytest.mark.parametrize(
+    ("text", "bypass"),
+    [
+        ("a", False),
+        ("/usr/bin/a", True),
+        ("./a", True),
+        ("env -i a", True),
+        ("env - a", True),
+        ("/usr/bin/env a", False),
+        ("command -p a", True),
+        ("PATH=/x a", True),
+        ("env PATH=/x a", True),
+        ("PATH=/x:$PATH a", False),
+        ('export PATH="$HOME/bin:$PATH"; a', False),
+        ("export PATH=/x; a", True),
+        ("env -i bash -c a", True),
+        ("(PATH=/x); a", False),
+    ],
+)
+def test_going_past_the_path(text: str, bypass: bool) -> None:
+    assert last(text).bypass is bypass
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("echo uip 'solution deploy'", ["uip solution deploy"]),
+        ("which uip", ["uip"]),
+        ("command -v uip", ["-v uip"]),
+        ("grep -n 'a b' f", ["a b"]),
+        ("git commit -m 'run a b'", ["run a b"]),
+        ("python3 -c 'import os' x", ["import os"]),
+        ("node --eval 'f( )'", ["f( )"]),
+        ("uip run 'x y'", []),
+        ("cat > f <<'E'\nuip run\nE\n", ["uip run\n"]),
+        ("python - <<< 'x y'", ["x y\n"]),
+        ("A='x y' uip run", ["'x y'"]),
+        ("export A='x y'", ["A=x y"]),
+        ('uip run "$(b c)"', ["$(b c)"]),
+    ],
+)
+def test_data(text: str, data: list[str]) -> None:
+    assert list(last(text).data) == data
+
+
+@pytest.mark.parametrize(
+    ("text", "raw"),
+    [
+        ('x; $UIP run \\\n  --a "b" > f 2>&1; y', '$UIP run \\\n  --a "b" > f 2>&1'),
+        ("x && uip run > f | y", "uip run > f"),
+        ("x; uip run <<'E' > f && y\nbody\nE\n", "uip run <<'E' > f"),
+        ('uip run <<< "b c"; y', 'uip run <<< "b c"'),
+        ("A=1 uip run; y", "A=1 uip run"),
+        ("bash -c 'uip run \"x\"'; y", 'uip run "x"'),
+    ],
+)
+def test_raw_is_the_source_of_the_command_alone(text: str, raw: str) -> None:
+    found = [command.raw for command in understand(text, 0).commands]
+    assert raw in found
+
+
+def test_stdin_and_assignments() -> None:
+    assert last('A=x; B=$A uip run <<E\n$A "q" \\$A\nE\n').stdin == 'x "q" $A\n'
+    assert last("A=x; B=$A env C=3 uip run").assignments == (("B", "x"), ("C", "3"))
+    assert last("uip run < file").stdin is None
+
+
+def test_several_here_documents_of_one_line() -> None:
+    commands = understand("a <<'X' && b <<-Y | c\none\nX\n\ttwo\n\tY\nd", 0).commands
+    assert [(command.text, command.stdin) for command in commands] == [
+        ("a", "one\n"),
+        ("b", "two\n"),
+        ("c", None),
+        ("d", None),
+    ]
+
+
+def test_shifts_and_comments_are_no_here_documents() -> None:
+    text = "a $((1 << 2)) '<<E' \"<<E\" # <<E\nb"
+    assert [command.words[0] for command in understand(text, 0).commands] == ["a", "b"]
