@@ -248,8 +248,8 @@ class Trial:
     def _refuse_unmatched(self) -> None:
         for tool in self._strict_tools("error"):
             if calls := unmatched_calls(self._log, tool):
-                what = f"{tool} was called in a way that no rule, handler or cassette answers (unmatched: error):"
-                raise TrialError(Cause.UNMATCHED_CALL, f"{what}\n{listed(calls)}")
+                what = f"calls of {tool} that no rule, handler or cassette answered before the agent ended"
+                raise TrialError(Cause.UNMATCHED_CALL, f"{what} (unmatched: error):\n{listed(calls)}")
 
     def _strict_tools(self, strictness: str) -> list[str]:
         return [tool.tool for tool in self._tools if tool.unmatched == strictness]
@@ -264,6 +264,8 @@ class Trial:
             shell = functools.partial(self._grading_shell, environment)
             evidence = dataclasses.replace(self.evidence, shell=shell, reference=self.material.reference_workspace())
             self.results = judge(self.task.success_criteria, evidence, self.material.verify)
+            if self._equipment is not None:
+                self._equipment.refuse_faults()
             self.results += strictness_results(self._log, self._strict_tools("fail"), len(self.results))
             self.decision = decide(self.results)
             self._mark("graded")

@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Protocol
 
 from ..recorder.argv import ArgvPattern, compare, pattern_of
 from ..recorder.invocation import Invocation
 from ..recorder.options import OptionTable
 from ..task.command_models import CommandExecuted
-from ..trajectory.shell import SimpleCommand
-from .command_text import command_haystacks, windows
+from ..trajectory.shell import Ran, SimpleCommand, understand
+from .command_text import command_haystacks
+from .interpreter_code import code_of, runs_code
+from .known_words import Known, known_match
+from .mentions import Found, data_texts, excluded, first_match, found, long_arguments
 from .patterns import search
 
-MASK = "\ufffc"
-"""Stands in a text where data was taken out."""
-
-_INTERPRETER = re.compile(
-    r"(?:python|pypy|ipython)[\d.]*|node|nodejs|deno|bun|tsx|ts-node|perl|ruby|php|lua|Rscript|osascript|pwsh|powershell"
+LAUNCHERS = frozenset(
+    "docker podman nerdctl kubectl oc lxc ssh chroot nsenter su runuser watch strace ltrace parallel wsl".split()
 )
-_BLANK = re.compile(r"\s")
-_COMMAND_LINE = re.compile(r"\$?\{?[A-Za-z_/.][\w./+-]*\}?\s+\S")
-_QUOTED_CODE = re.compile(
-    r'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|`(?:\\.|[^`\\])*`|#[^\n]*|//[^\n]*',
-    re.DOTALL,
-)
-
-
-class Found(enum.Enum):
-    """How a command answers to what is asked."""
-
-    NOWHERE = "nowhere"
-    COMMAND = "command"
-    VARIABLE = "variable"
-    """As a command whose program is a variable of the tool's name, such as `$UIP`."""
-    ARGUMENT = "argument"
-    """As a whole command line within one argument of another program, such as `ssh`, which may run it."""
-    MENTION = "mention"
-    """Only in a text that the command prints, searches or writes."""
-    CODE = "code"
-    """In the code of an interpreter, outside of its quotes."""
-    CODE_TEXT = "code text"
-    """In the code of an interpreter, within quotes: it may be a command that the code runs."""
-    EXCLUDED = "excluded"
+"""Programs that run what stands among their arguments, somewhere else or in some other way."""
 
 
 class Asked(Protocol):
@@ -66,7 +42,7 @@ class Asked(Protocol):
     def excludes(self, invocation: Invocation) -> bool:
         """Whether the recorded call is taken out."""
 
-    def difference(self, tool: str, argv: Sequence[str]) -> str:
+    def difference(self, tool: str, argv: Sequence[str], known: Sequence[bool] = ()) -> str:
         """What keeps a call of `tool` from being one, or "" where that cannot be told."""
 
 
@@ -92,15 +68,15 @@ class AskedPattern:
         return Found.EXCLUDED if how is not Found.NOWHERE and excluded(self.exclude, command) else how
 
     def match_in(self, text: str) -> re.Match[str] | None:
-        return _unless_excluded(_first_match(self.pattern, command_haystacks(text)), self.exclude, text)
+        return _unless_excluded(first_match(self.pattern, command_haystacks(text)), self.exclude, text)
 
     def answers(self, invocation: Invocation) -> bool:
-        return _first_match(self.pattern, spellings(invocation)) is not None
+        return first_match(self.pattern, spellings(invocation)) is not None
 
     def excludes(self, invocation: Invocation) -> bool:
-        return self.exclude is not None and _first_match(self.exclude, spellings(invocation)) is not None
+        return self.exclude is not None and first_match(self.exclude, spellings(invocation)) is not None
 
-    def difference(self, tool: str, argv: Sequence[str]) -> str:
+    def difference(self, tool: str, argv: Sequence[str], known: Sequence[bool] = ()) -> str:
         return ""
 
 
@@ -116,14 +92,17 @@ class AskedFacets:
 
     def found_in(self, command: SimpleCommand) -> Found:
         if self._calls_tool(command):
-            if not compare(self.pattern, command.words[1:]).matched:
-                return Found.NOWHERE
-            if excluded(self.exclude, command):
-                return Found.EXCLUDED
-            return Found.COMMAND if command.known[0] else Found.VARIABLE
-        if not command.data or not any(self._resembles(text) for text in _data_texts(command)):
+            how = self._as_call(command)
+            return Found.EXCLUDED if how is not Found.NOWHERE and excluded(self.exclude, command) else how
+        if command.data and any(self._resembles(text) for text in data_texts(command)):
+            in_code = runs_code(command) and any(map(self._resembles, code_of(command)))
+            return Found.CODE_TEXT if in_code else Found.MENTION
+        inner = {self._as_call(item) for item in self._inner(command)} - {Found.NOWHERE}
+        if not inner:
             return Found.NOWHERE
-        return Found.CODE_TEXT if _runs_code(command) else Found.MENTION
+        if excluded(self.exclude, command):
+            return Found.EXCLUDED
+        return Found.POSSIBLE if inner == {Found.POSSIBLE} else Found.ARGUMENT
 
     def match_in(self, text: str) -> re.Match[str] | None:
         match = next(filter(None, map(self._resembles, command_haystacks(text))), None)
@@ -133,15 +112,38 @@ class AskedFacets:
         return invocation.tool == self.tool and compare(self.pattern, invocation.argv).matched
 
     def excludes(self, invocation: Invocation) -> bool:
-        return self.exclude is not None and _first_match(self.exclude, spellings(invocation)) is not None
+        return self.exclude is not None and first_match(self.exclude, spellings(invocation)) is not None
 
-    def difference(self, tool: str, argv: Sequence[str]) -> str:
-        return compare(self.pattern, argv).difference if tool == self.tool else ""
+    def difference(self, tool: str, argv: Sequence[str], known: Sequence[bool] = ()) -> str:
+        if tool != self.tool:
+            return ""
+        difference = compare(self.pattern, argv).difference
+        for word, sure in zip(argv, known, strict=False):
+            if not sure and difference.endswith(f"got {word!r}"):
+                return difference.removesuffix(f"got {word!r}") + f"unknown: {word}"
+        return difference
 
     def _calls_tool(self, command: SimpleCommand) -> bool:
         if not command.words or command.known[0]:
             return command.program == self.tool
-        return command.words[0].strip('"').lstrip("$").strip("{}").casefold() == self.tool.casefold()
+        return named_by_variable(command.words[0]) == self.tool.casefold()
+
+    def _as_call(self, command: SimpleCommand) -> Found:
+        how = known_match(self.pattern, command.words[1:], command.known[1:])
+        if how is Known.MATCH:
+            return Found.COMMAND if command.known[0] else Found.VARIABLE
+        return Found.POSSIBLE if how is Known.OPEN else Found.NOWHERE
+
+    def _inner(self, command: SimpleCommand) -> Iterator[SimpleCommand]:
+        """Calls of the tool that another program may run: in an argument, or as the last of its arguments."""
+        for text in long_arguments(command):
+            if text not in command.data and self.tool in text:
+                inner = (item for item in understand(text).commands if item.ran is not Ran.NO)
+                yield from filter(self._calls_tool, inner)
+        if command.program in LAUNCHERS:
+            for at, word in enumerate(command.words[1:], start=1):
+                if word == self.tool and command.known[at]:
+                    yield dataclasses.replace(command, words=command.words[at:], known=command.known[at:])
 
     def _resembles(self, text: str) -> re.Match[str] | None:
         """The tool's name and after it, in the same command, the words of a verb."""
@@ -150,61 +152,9 @@ class AskedFacets:
         return search(rf"(?<![\w-]){re.escape(self.tool)}(?![\w-]){tail}", text)
 
 
-def found(pattern: str, command: SimpleCommand) -> Found:
-    """How `pattern` is found in the texts of `command`."""
-    if _first_match(pattern, texts_of(command)) is None:
-        return Found.NOWHERE
-    if _only_in(pattern, command, _data_texts(command), command.data):
-        return _in_data(pattern, command)
-    longer = [word for word in command.words[1:] if _BLANK.search(word)]
-    match = _first_match(pattern, longer)
-    if match is not None and _COMMAND_LINE.match(match.group()) and _only_in(pattern, command, longer, longer):
-        return Found.ARGUMENT
-    return Found.COMMAND
-
-
-def _only_in(pattern: str, command: SimpleCommand, texts: Sequence[str], data: Sequence[str]) -> bool:
-    """Whether the pattern is found in one of `texts` and not in the command without `data`."""
-    return _first_match(pattern, texts) is not None and _first_match(pattern, masked_texts(command, data)) is None
-
-
-def _in_data(pattern: str, command: SimpleCommand) -> Found:
-    if not _runs_code(command):
-        return Found.MENTION
-    code = [_QUOTED_CODE.sub(MASK, text) for text in command.data]
-    return Found.CODE if _first_match(pattern, code) is not None else Found.CODE_TEXT
-
-
-def excluded(pattern: str | None, command: SimpleCommand) -> bool:
-    """Whether `pattern` takes `command` out; a mention does not."""
-    return pattern is not None and found(pattern, command) in (Found.COMMAND, Found.ARGUMENT, Found.CODE)
-
-
-def texts_of(command: SimpleCommand) -> tuple[str, ...]:
-    """The texts of a command in which a pattern is searched; a line end behind it serves patterns that end in `\\s`."""
-    texts = [command.raw, f"{command.raw}\n", command.text, _with_prefixes(command)]
-    if command.stdin is not None:
-        texts.append(f"{command.raw}\n{command.stdin}")
-    return tuple(dict.fromkeys(texts))
-
-
-def _with_prefixes(command: SimpleCommand) -> str:
-    return " ".join((*command.prefixed, *command.words))
-
-
-def masked_texts(command: SimpleCommand, data: Sequence[str]) -> tuple[str, ...]:
-    """The texts of a command with `data` taken out; one in which some data cannot be located is left out."""
-    longest_first = sorted(filter(None, data), key=len, reverse=True)
-    texts = [command.text, _with_prefixes(command)]
-    if all(text in command.raw for text in longest_first if text != command.stdin):
-        texts.append(f"{command.raw}\n")
-    return tuple(dict.fromkeys(_masked(text, longest_first) for text in texts))
-
-
-def _masked(text: str, data: Iterable[str]) -> str:
-    for part in data:
-        text = text.replace(part, MASK)
-    return text
+def named_by_variable(word: str) -> str:
+    """The name of the variable that is the whole of `word`, in small letters."""
+    return word.strip('"').lstrip("$").strip("{}").casefold()
 
 
 def spellings(invocation: Invocation) -> tuple[str, ...]:
@@ -220,20 +170,7 @@ def _double_quoted(word: str) -> str:
     return '"{}"'.format(re.sub(r'(["\\$`])', r"\\\1", word))
 
 
-def _data_texts(command: SimpleCommand) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*command.data, " ".join(command.data))))
-
-
-def _runs_code(command: SimpleCommand) -> bool:
-    return _INTERPRETER.fullmatch(command.program) is not None
-
-
-def _first_match(pattern: str, texts: Sequence[str]) -> re.Match[str] | None:
-    parts = (window for text in texts for window in windows(text))
-    return next(filter(None, (search(pattern, part, re.DOTALL) for part in parts)), None)
-
-
 def _unless_excluded(match: re.Match[str] | None, exclude: str | None, text: str) -> re.Match[str] | None:
-    if match is None or exclude is None or _first_match(exclude, command_haystacks(text)) is None:
+    if match is None or exclude is None or first_match(exclude, command_haystacks(text)) is None:
         return match
     return None

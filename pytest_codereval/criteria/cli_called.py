@@ -12,10 +12,11 @@ from ..recorder.log import DEFAULT_LOG, parse_log
 from ..sandbox.workspace import Unreadable, Workspace
 from ..task.cli_models import CliCalled
 from ..text import clean
-from .cli_claims import claimed_calls
+from .cli_claims import claimed_calls, named_in_code
 from .cli_facets import CallSource, Compared, SeenCall
 from .cli_order import Timeline
 from .contract import Evidence, Judgement, Verdict
+from .recorded_calls import RecordedCalls
 
 LOG_LIMIT = 64 * 1024 * 1024
 """Bytes of a hand-written mock's log; a larger one cannot be used."""
@@ -25,6 +26,8 @@ MAX_LINES = 100_000
 
 SHOWN_CALLS = 3
 SHOWN_CHARACTERS = 120
+
+UNPROVEN = "guard unproven: a pattern with a typo would match nothing either"
 
 
 def check(criterion: CliCalled, evidence: Evidence) -> Judgement:
@@ -38,7 +41,7 @@ def check(criterion: CliCalled, evidence: Evidence) -> Judgement:
         if evidence.invocations.faults:
             raise JudgingError("calls may be missing: " + "; ".join(evidence.invocations.faults))
         _refuse_unseen(asked, evidence)
-        return _judge(criterion, _timeline(asked, evidence))
+        return _judge(criterion, *_timeline(asked, evidence))
     try:
         text = evidence.workspace.read_text(criterion.log, LOG_LIMIT)
     except Unreadable as error:
@@ -118,13 +121,13 @@ def _in_line(calls: Sequence[Invocation]) -> Iterator[SeenCall]:
     return (SeenCall(call, place, place) for place, call in enumerate(calls))
 
 
-def _timeline(asked: Sequence[CliCalled], evidence: Evidence) -> Timeline:
-    """The recorded calls, and those that the transcript alone tells of."""
+def _timeline(asked: Sequence[CliCalled], evidence: Evidence) -> tuple[Timeline, Sequence[str]]:
+    """The recorded calls and those that the transcript alone tells of, and what the code of interpreters names."""
     log = evidence.invocations
-    seen = list(_in_line(log.invocations))
-    if evidence.trajectory is not None:
-        seen += claimed_calls(evidence.trajectory, log, log.recorded_tools & (_tools(asked) or log.recorded_tools))
-    return Timeline(seen, evidence.cli_patterns, CallSource(options=log.options))
+    tools = log.recorded_tools & (_tools(asked) or log.recorded_tools)
+    recorded = RecordedCalls(log, evidence.trajectory, str(evidence.workspace.root))
+    seen = [*_in_line(log.invocations), *claimed_calls(recorded, log, tools)]
+    return Timeline(seen, evidence.cli_patterns, CallSource(options=log.options)), named_in_code(recorded, tools)
 
 
 def _tools(asked: Sequence[CliCalled]) -> frozenset[str] | None:
@@ -174,21 +177,26 @@ def _sentinel(log: str, workspace: Workspace) -> str:
     return f"the mock could not log {len(lines) or 'some'} calls{first}"
 
 
-def _judge(criterion: CliCalled, timeline: Timeline) -> Judgement:
+def _judge(criterion: CliCalled, timeline: Timeline, in_code: Sequence[str] = ()) -> Judgement:
     sure = timeline.counting(criterion, sure=True)
     possible = timeline.counting(criterion, sure=False)
-    past = _past(timeline)
+    past = _past(timeline, in_code)
+    claimed = len(possible) - len(sure)
+    remark = f", {claimed} of them past the recorder" if claimed else ""
     if criterion.max_count is not None and len(possible) > criterion.max_count:
-        claimed = len(possible) - len(sure)
-        found = _found(criterion, len(possible), f", {claimed} of them past the recorder" if claimed else "")
+        return Judgement(0.0, _found(criterion, len(possible), remark), _joined(_listed(possible), past))
+    if criterion.max_count is not None and any(item.seen.repeated for item in possible):
+        found = _found(criterion, len(possible), f"{remark}, perhaps more often")
         return Judgement(0.0, found, _joined(_listed(possible), past))
     found = _found(criterion, len(sure))
     if len(sure) < criterion.min_count:
         nothing = "" if timeline.recorded > len(sure) else f"; no {'other ' if sure else ''}call was recorded"
         return Judgement(0.0, found + nothing, _joined(_missing(criterion, timeline), past))
+    guard = "" if sure else _guard(criterion, timeline)
     if not sure:
-        found += f", of {_calls(timeline.recorded)} recorded ({_guard(criterion, timeline)})"
-    return Judgement(1.0, found, past)
+        found += f", of {_calls(timeline.recorded)} recorded ({guard or UNPROVEN})"
+    notes = [] if sure or guard else [UNPROVEN]
+    return Judgement(1.0, found, past, note="; ".join([*notes, *past.splitlines()]))
 
 
 def _found(criterion: CliCalled, count: int, remark: str = "") -> str:
@@ -219,11 +227,9 @@ def _missing(criterion: CliCalled, timeline: Timeline) -> str:
 
 
 def _guard(criterion: CliCalled, timeline: Timeline) -> str:
-    """Whether the pattern of a guard that nothing matched could have matched what was asked of the tool."""
+    """Which call shows that the pattern of a guard could have matched what was asked of the tool, or nothing."""
     touched = [item for item in _nearest_first(timeline.wanted(criterion)[0]) if item.touched]
-    if not touched:
-        return "guard unproven: a pattern with a typo would match nothing either"
-    return f"guard held; nearest: {_line(touched[0])}"
+    return f"guard held; nearest: {_line(touched[0])}" if touched else ""
 
 
 def _nearest_first(items: Sequence[Compared]) -> list[Compared]:
@@ -231,11 +237,12 @@ def _nearest_first(items: Sequence[Compared]) -> list[Compared]:
     return sorted(others, key=lambda item: item.closeness, reverse=True)
 
 
-def _past(timeline: Timeline) -> str:
-    """The calls that only the transcript tells of."""
+def _past(timeline: Timeline, in_code: Sequence[str]) -> str:
+    """The calls that only the transcript tells of, and the tools that code names by their path."""
     claims = [item.shown for item in timeline.seen if item.claimed]
     lines = [f"past the recorder: {_short(text)}" for text in claims[:SHOWN_CALLS]]
-    return "\n".join([*lines, *([f"  +{len(claims) - SHOWN_CALLS} more"] if len(claims) > SHOWN_CALLS else [])])
+    lines += [f"  +{len(claims) - SHOWN_CALLS} more"] if len(claims) > SHOWN_CALLS else []
+    return "\n".join([*lines, *(f"the code of an interpreter names {_short(path)}" for path in in_code[:SHOWN_CALLS])])
 
 
 def _calls(number: int) -> str:

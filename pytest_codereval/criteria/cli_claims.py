@@ -3,66 +3,28 @@
 from __future__ import annotations
 
 import bisect
-import collections
 import itertools
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from ..recorder.invocation import Invocation, InvocationLog
-from ..trajectory.model import ToolCall, Trajectory
-from ..trajectory.shell import Ran, SimpleCommand
 from .cli_facets import SeenCall
-from .recorded_calls import same_call
-from .shell_calls import shell_text, understood
+from .interpreter_code import named_by_path
+from .recorded_calls import RecordedCalls
+from .typed_commands import TypedCommand
 
 
-def claimed_calls(trajectory: Trajectory, log: InvocationLog, tools: Collection[str]) -> list[SeenCall]:
-    """The commands of the transcript that call one of `tools` past the recorder, and are not among the recorded calls.
-
-    A recorded call with the same arguments stands for such a command, unless a command that needed the recorder's shim
-    has it already.
-    """
-    unexplained = _Unexplained(log)
-    past = []
-    for call, command in _commands(trajectory, tools):
-        if command.bypass and not _is_shim(command.words[0], log.shim_dir):
-            past.append((call, command))
-        elif command.ran is Ran.YES:
-            unexplained.take(command)
+def claimed_calls(recorded: RecordedCalls, log: InvocationLog, tools: Collection[str]) -> list[SeenCall]:
+    """The commands of the transcript that called one of `tools` past the recorder."""
     places = _Places(log)
-    return [places.claim(call, command) for call, command in past if not unexplained.take(command)]
+    past = (item for item in recorded.commands if item.called.program in tools and recorded.went_past(item))
+    return [places.claim(item) for item in past]
 
 
-def _commands(trajectory: Trajectory, tools: Collection[str]) -> Iterator[tuple[ToolCall, SimpleCommand]]:
-    """The simple commands of all shell texts that call one of `tools` and may have been run."""
-    for call in trajectory.tool_calls:
-        text = shell_text(call)
-        if text is None:
-            continue
-        for command in understood(call, text).commands:
-            if command.program in tools and command.ran is not Ran.NO:
-                yield call, command
-
-
-class _Unexplained:
-    """The recorded calls that no command of the transcript stands for yet."""
-
-    def __init__(self, log: InvocationLog) -> None:
-        self._calls = collections.Counter((call.tool, call.argv) for call in log.invocations)
-
-    def take(self, command: SimpleCommand) -> bool:
-        """Have `command` stand for one of them, where one can be it."""
-        exact = command.program, command.words[1:]
-        keys = [exact] if all(command.known) else list(self._calls)
-        for key in keys:
-            if self._calls[key] > 0 and same_call(command, Invocation(0, *key)):
-                self._calls[key] -= 1
-                return True
-        return False
-
-
-def _is_shim(word: str, shim_dir: str) -> bool:
-    return bool(shim_dir) and word.rpartition("/")[0] == shim_dir.rstrip("/")
+def named_in_code(recorded: RecordedCalls, tools: Collection[str]) -> list[str]:
+    """The paths under which the code of interpreters names one of `tools`, each once."""
+    found = (path for item in recorded.commands for path, _ in named_by_path(item.command, tools))
+    return list(dict.fromkeys(found))
 
 
 class _Places:
@@ -71,7 +33,8 @@ class _Places:
     def __init__(self, log: InvocationLog) -> None:
         self._times = list(itertools.accumulate((call.time for call in log.invocations), max))
 
-    def claim(self, call: ToolCall, command: SimpleCommand) -> SeenCall:
+    def claim(self, item: TypedCommand) -> SeenCall:
+        call, command = item.call, item.called
         before = bisect.bisect_left(self._times, call.started) if call.started else 0
         ended = call.ended or math.inf
         return SeenCall(
@@ -82,4 +45,5 @@ class _Places:
             succeeded=command.succeeded,
             shown=command.raw,
             unknown_from=next((index for index, known in enumerate(command.known[1:]) if not known), None),
+            repeated=command.repeated,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from ..recorder.argv import ArgvPattern, compare, pattern_of
@@ -12,6 +12,7 @@ from ..recorder.invocation import Invocation
 from ..recorder.options import OptionTable
 from ..recorder.texts import text_test
 from ..task.cli_models import CliCalled, CliPattern
+from .known_words import may_match
 
 SHOWN_TEXT = 60
 
@@ -30,7 +31,7 @@ class SeenCall:
 
     A recorded call has its own index as `earliest` and `latest`. Otherwise it is a claim: the transcript alone tells
     of it, `succeeded` is what that says, `shown` is how it is written there, and from the argument `unknown_from` on
-    it does not tell the arguments.
+    it does not tell the arguments; `repeated` when it may have been made more often.
     """
 
     call: Invocation
@@ -40,6 +41,7 @@ class SeenCall:
     succeeded: bool | None = None
     shown: str = ""
     unknown_from: int | None = None
+    repeated: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +92,7 @@ class CallTest:
             return Compared(seen, Match.NO, f"tool: expected {self._tool!r}, got {got}", (-2, 0, 0, 0))
         pattern = self._pattern(call.tool)
         argv = compare(pattern, call.argv)
-        agrees = argv.matched or (seen.unknown_from is not None and _may_match(pattern, call.argv[: seen.unknown_from]))
+        agrees = argv.matched or (seen.unknown_from is not None and may_match(pattern, call.argv[: seen.unknown_from]))
         others = [test(seen) for test in self._circumstances]
         unmet = [difference for holds, difference in others if holds is False]
         touched = argv.touched or not (self._argv_asked or others)
@@ -160,15 +162,6 @@ class CallTest:
     def _open(self, seen: SeenCall) -> Literal[False] | None:
         """None when what is not known of the call may still be anything."""
         return None if seen.claimed or (self._source.live and seen.call.ended is None) else False
-
-
-def _may_match(pattern: ArgvPattern, begin: Sequence[str]) -> bool:
-    """Whether a command line that begins so, and goes on in any way, can match."""
-    positional, flags = pattern.split(begin)
-    wanted = [(*verb, *pattern.positional) for verb in pattern.verbs or ((),)]
-    banned = (name for test in pattern.flags if test.predicate == "absent" for name in test.names)
-    agrees = any(all(a == b for a, b in zip(words, positional, strict=False)) for words in wanted)
-    return agrees and flags.keys().isdisjoint(banned)
 
 
 def _shown(text: str) -> str:

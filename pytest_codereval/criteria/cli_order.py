@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,12 +14,10 @@ from .cli_facets import CallSource, CallTest, Compared, Match, SeenCall
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Complete occurrences of a sequence, none of which shares a call with another, and the calls of one more that is
-    not complete.
-    """
+    """Complete occurrences of a sequence, and those that were begun, the furthest first. No two share a call."""
 
     complete: tuple[tuple[Compared, ...], ...]
-    begun: tuple[Compared, ...]
+    begun: tuple[tuple[Compared, ...], ...]
 
 
 class Timeline:
@@ -53,14 +53,19 @@ class Timeline:
         return [item for item in self._matching(criterion, sure) if not self._disorder(criterion, item, sure)]
 
     def progress(self, criterion: CliCalled, *, sure: bool) -> Progress:
-        """How often the sequence of `criterion` was called, each call taken for the earliest step that it can be."""
+        """How often the sequence of `criterion` was called, each call taken in turn.
+
+        What is sure during a run looks at the calls before the first one of which something is open.
+        """
         steps = [self.compared(step, step.tool or criterion.tool) for step in criterion.sequence or ()]
         rows = list(zip(*steps, strict=True))
+        if sure and self._source.live:
+            rows = list(itertools.takewhile(lambda row: all(item.match is not Match.OPEN for item in row), rows))
         found = _progress(rows, sure)
-        if sure or self.recorded == len(self.seen):
+        if sure or (self.recorded == len(self.seen) and not self._source.live):
             return found
         late = _progress(sorted(rows, key=lambda row: row[0].seen.latest), sure)
-        return max(found, late, key=lambda progress: len(progress.complete))
+        return max(found, late, _progress(rows, True), key=lambda progress: len(progress.complete))
 
     def wanted(self, criterion: CliCalled) -> tuple[tuple[Compared, ...], tuple[Compared, ...]]:
         """Every call beside what is still to be called, and the calls that made up the sequence so far.
@@ -71,12 +76,13 @@ class Timeline:
             items = self.compared(criterion, criterion.tool)
             return tuple(_displaced(item, self._disorder(criterion, item, sure=True)) for item in items), ()
         progress = self.progress(criterion, sure=True)
-        used = {item.seen.earliest for run in (*progress.complete, progress.begun) for item in run}
-        step = criterion.sequence[len(progress.begun)]
+        used = {item.seen.earliest for run in (*progress.complete, *progress.begun) for item in run}
+        done = progress.begun[0] if progress.begun else ()
+        step = criterion.sequence[len(done)]
         return tuple(
             _displaced(item, "it is another step" if item.seen.earliest in used else "it came too early")
             for item in self.compared(step, step.tool or criterion.tool)
-        ), progress.begun
+        ), done
 
     def _matching(self, criterion: CliCalled, sure: bool) -> list[Compared]:
         return [item for item in self.compared(criterion, criterion.tool) if _counts(item, sure)]
@@ -99,16 +105,22 @@ class Timeline:
 
 
 def _progress(rows: Sequence[Sequence[Compared]], sure: bool) -> Progress:
-    """`rows` are calls in their order, each beside all steps."""
+    """`rows` are calls in their order, each beside all steps. A call takes the run that got furthest of those that wait
+    for it, the oldest of several, or begins one.
+    """
+    steps = len(rows[0]) if rows else 0
+    waiting: list[collections.deque[tuple[Compared, ...]]] = [collections.deque() for _ in range(steps)]
     complete: list[tuple[Compared, ...]] = []
-    begun: list[Compared] = []
     for row in rows:
-        item = row[len(begun)]
-        if _counts(item, sure):
-            begun.append(item)
-        if len(begun) == len(row):
-            complete.append(tuple(begun))
-            begun = []
+        for step in reversed(range(steps)):
+            if _counts(row[step], sure) and (step == 0 or waiting[step]):
+                run = (*(waiting[step].popleft() if step else ()), row[step])
+                if len(run) == steps:
+                    complete.append(run)
+                else:
+                    waiting[len(run)].append(run)
+                break
+    begun = [run for runs in reversed(waiting) for run in runs]
     return Progress(tuple(complete), tuple(begun))
 
 

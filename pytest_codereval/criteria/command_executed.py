@@ -14,7 +14,7 @@ from ..trajectory.model import ToolCall, Trajectory
 from .asked_commands import asked_by
 from .contract import Evidence, Judgement, Verdict
 from .shell_calls import shell_text, understood
-from .sightings import Sighting, Standing, asks_for_commands, asks_for_recorded, shown_call, sightings
+from .sightings import Sighting, Standing, asks_for_commands, asks_for_shells, shown_call, sightings
 
 SHOWN_CALLS = 10
 SHOWN_LENGTH = 200
@@ -40,13 +40,16 @@ def check(criterion: CommandExecuted, evidence: Evidence) -> Judgement:
     """
     if evidence.trajectory is None:
         return Judgement(0.0, "no agent ran, so nothing is known about its commands")
-    if evidence.invocations.faults and asks_for_recorded(criterion, evidence.invocations):
+    log = evidence.invocations
+    seen = log.recorded_tools - log.builtin_tools
+    if log.faults and seen and asks_for_shells(criterion, evidence.trajectory.tool_calls):
         raise JudgingError("calls may be missing: " + "; ".join(evidence.invocations.faults))
     counted = _count(criterion, evidence)
     return Judgement(
         _score(criterion, counted),
         _reason(criterion, counted, evidence.trajectory),
         _details(criterion, counted, evidence),
+        _note(criterion, counted),
     )
 
 
@@ -70,7 +73,7 @@ def live_verdict(criterion: CommandExecuted, evidence: Evidence) -> Verdict | No
 def _count(criterion: CommandExecuted, evidence: Evidence) -> _Counted:
     if evidence.trajectory is None:
         return _Counted((), (), (), ())
-    every = tuple(sightings(criterion, evidence.trajectory, evidence.invocations))
+    every = tuple(sightings(criterion, evidence))
     ran = tuple(item for item in every if item.standing is Standing.RAN)
     if criterion.require_success:
         least = tuple(item for item in ran if item.succeeded)
@@ -85,8 +88,27 @@ def _count(criterion: CommandExecuted, evidence: Evidence) -> _Counted:
 def _score(criterion: CommandExecuted, counted: _Counted) -> float:
     least = len(counted.for_least)
     if criterion.max_count is not None:
-        return float(criterion.min_count <= least and len(counted.for_most) <= criterion.max_count)
+        return float(criterion.min_count <= least and _at_most(criterion.max_count, counted))
     return min(1.0, least / criterion.min_count) if criterion.min_count else 1.0
+
+
+def _at_most(most: int, counted: _Counted) -> bool:
+    """Whether no more than `most` can have run; of what may have run more often nobody knows."""
+    return len(counted.for_most) <= most and not any(item.repeated for item in counted.for_most)
+
+
+def _note(criterion: CommandExecuted, counted: _Counted) -> str:
+    """What people should know of a pass."""
+    if criterion.pass_threshold > 0 and not _score(criterion, counted):
+        return ""
+    notes = []
+    weak = [item for item in counted.for_least if item.standing < Standing.RAN]
+    if weak and len(counted.for_least) - len(weak) < criterion.min_count:
+        notes.append(f"passes by what is not proven: {_short(weak[0].text)} ({weak[0].note})")
+    unseen = [item for item in counted.all if item.unseen]
+    if unseen and criterion.max_count is not None and len(counted.for_most) + len(unseen) > criterion.max_count:
+        notes.append(f"{unseen[0].note}: {_short(unseen[0].text)}")
+    return "; ".join(notes)
 
 
 def _reason(criterion: CommandExecuted, counted: _Counted, trajectory: Trajectory) -> str:
@@ -101,6 +123,8 @@ def _reason(criterion: CommandExecuted, counted: _Counted, trajectory: Trajector
     doubtful = len(counted.for_most) - count
     if criterion.max_count is not None and count <= criterion.max_count < len(counted.for_most):
         parts.append(f"{doubtful} more cannot be ruled out (unproven)")
+    if criterion.max_count and any(item.repeated for item in counted.for_most):
+        parts.append("may have run more often")
     return "; ".join(parts)
 
 
@@ -158,7 +182,7 @@ def _near_commands(criterion: CommandExecuted, calls: Sequence[ToolCall], log: I
     for call in calls:
         text = shell_text(call)
         for command in understood(call, text).commands if text is not None else ():
-            near.append((command.raw, asked.difference(command.program, command.words[1:])))
+            near.append((command.raw, asked.difference(command.program, command.words[1:], command.known[1:])))
     return [f"  {_short(text)}  <- {_short(difference)}" for text, difference in near if difference]
 
 

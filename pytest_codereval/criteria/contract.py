@@ -56,13 +56,15 @@ class Evidence:
 class Judgement:
     """What a checker found. The score lies in 0..1; the verdict follows from it and the criterion's threshold.
 
-    `reason` is one line for people, `details` all that helps to understand it. `label` and `expected_label` are given
+    `reason` is one line for people, `details` all that helps to understand it, `note` one line that people should see
+    also beside a pass. `label` and `expected_label` are given
     by criteria that classify. A criterion that cannot be judged raises JudgingError instead.
     """
 
     score: float
     reason: str = ""
     details: str = ""
+    note: str = ""
     label: str | None = None
     expected_label: str | None = None
 
@@ -86,6 +88,7 @@ class CriterionResult:
     gating: bool
     reason: str = ""
     details: str = ""
+    note: str = ""
     label: str | None = None
     expected_label: str | None = None
     duration: float = 0.0

@@ -6,19 +6,25 @@ import dataclasses
 import enum
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from ..recorder.invocation import Invocation, InvocationLog
+from ..recorder.invocation import Invocation
 from ..sandbox.workspace import Unreadable
 from ..task.command_models import CommandExecuted
-from ..trajectory.model import ToolCall, Trajectory
-from ..trajectory.shell import Ran, ShellProgram, SimpleCommand
+from ..trajectory.model import ToolCall
+from ..trajectory.shell import Ran, SimpleCommand
 from .across_commands import match_across
-from .asked_commands import Asked, AskedPattern, Found, asked_by, excluded
+from .asked_commands import Asked, AskedPattern, asked_by, named_by_variable
 from .command_text import parameter_haystacks
+from .contract import Evidence
+from .interpreter_code import named_by_path
+from .mentions import Found, excluded
 from .patterns import search
-from .recorded_calls import RecordedCalls
+from .recorded_calls import RecordedCalls, passes_by
 from .shell_calls import SHELL_TOOL, shell_text, understood
+from .typed_commands import TypedCommand, named_program
+
+UNSEEN = "the recorder saw no such call"
 
 
 class Standing(enum.IntEnum):
@@ -39,7 +45,8 @@ class Standing(enum.IntEnum):
 class Sighting:
     """One place where the command was seen. `succeeded` is None when that is not known, `why_unknown` says why.
 
-    `settled` is False where later evidence may show it in another light.
+    `settled` is False where later evidence may show it in another light. `repeated`: it may have run more often.
+    `unseen`: the recorder would have seen it, and did not.
     """
 
     text: str
@@ -49,28 +56,29 @@ class Sighting:
     why_unknown: str = ""
     note: str = ""
     settled: bool = True
+    repeated: bool = False
+    unseen: bool = False
 
 
-def sightings(criterion: CommandExecuted, trajectory: Trajectory, log: InvocationLog) -> Iterator[Sighting]:
+def sightings(criterion: CommandExecuted, evidence: Evidence) -> Iterator[Sighting]:
     """Yield the sightings in the order of the calls, those of the recorder last."""
-    named = criterion.tool_name
-    calls = [call for call in trajectory.tool_calls if named in (None, call.name)]
+    named, log = criterion.tool_name, evidence.invocations
+    calls = evidence.trajectory.tool_calls if evidence.trajectory is not None else ()
+    chosen = [call for call in calls if named in (None, call.name)]
     if not asks_for_commands(criterion):
-        for call in calls:
+        for call in chosen:
             yield from _guarded(_whole_call, criterion, call)
         return
     asked = asked_by(criterion, log.options.get(criterion.command.tool, ()) if criterion.command else ())
-    recorded = RecordedCalls(log)
-    helping: list[SimpleCommand] = []
-    shells = named in (None, SHELL_TOOL)
-    for call in calls:
+    recorded = RecordedCalls(log, evidence.trajectory, str(evidence.workspace.root))
+    helping: list[TypedCommand] = []
+    for call in chosen:
         text = shell_text(call)
         if text is not None:
-            shells = True
             yield from _ShellCall(asked, recorded, call, text).sightings(helping)
-        if named is not None and call.name != SHELL_TOOL and criterion.command_pattern is not None:
+        elif named not in (None, SHELL_TOOL) and criterion.command_pattern is not None:
             yield from _guarded(_in_parameters, criterion, call)
-    if shells:
+    if asks_for_shells(criterion, calls):
         yield from _recorded(asked, recorded, helping)
 
 
@@ -79,9 +87,12 @@ def asks_for_commands(criterion: CommandExecuted) -> bool:
     return criterion.command_pattern is not None or criterion.command is not None
 
 
-def asks_for_recorded(criterion: CommandExecuted, log: InvocationLog) -> bool:
-    """Whether recorded calls may decide the criterion."""
-    return asks_for_commands(criterion) and criterion.tool_name in (None, SHELL_TOOL) and bool(RecordedCalls(log).tools)
+def asks_for_shells(criterion: CommandExecuted, calls: Sequence[ToolCall]) -> bool:
+    """Whether the criterion is about commands of shells, so that recorded calls may decide it."""
+    if not asks_for_commands(criterion):
+        return False
+    named = criterion.tool_name
+    return named in (None, SHELL_TOOL) or any(call.name == named and shell_text(call) is not None for call in calls)
 
 
 def _guarded(
@@ -133,10 +144,8 @@ def _excludes_call(criterion: CommandExecuted, call: ToolCall) -> bool:
 
 
 def _in_parameters(criterion: CommandExecuted, call: ToolCall) -> Iterator[Sighting]:
-    """The call, by the JSON text of its parameters; a shell text among them is judged as such and left out here."""
-    left_out = "command" if shell_text(call) is not None else None
-    parameters = {name: value for name, value in call.parameters.items() if name != left_out}
-    texts = parameter_haystacks(call.name, parameters)
+    """The call of another tool than a shell, by the JSON text of its parameters."""
+    texts = parameter_haystacks(call.name, call.parameters)
     if criterion.exclude_pattern is not None and _in_texts(criterion.exclude_pattern, texts):
         return
     if criterion.command_pattern is not None and _in_texts(criterion.command_pattern, texts):
@@ -156,88 +165,113 @@ class _ShellCall:
     call: ToolCall
     text: str
 
-    def sightings(self, helping: list[SimpleCommand]) -> Iterator[Sighting]:
+    def sightings(self, helping: list[TypedCommand]) -> Iterator[Sighting]:
         """Add to `helping` the commands that speak for a recorded call."""
         program = understood(self.call, self.text)
+        items = self.recorded.commands_of(self.call)
         seen = False
         for command in program.commands:
             found = self.asked.found_in(command)
-            if found is Found.NOWHERE:
-                continue
-            seen = seen or (found is not Found.MENTION and command.ran is not Ran.NO)
-            if found is Found.COMMAND and command.ran is not Ran.NO and self.recorded.tools:
-                helping.append(command)
-            yield self._of_command(command, found)
+            item = items.get(id(command)) or TypedCommand(self.call, command, command)
+            in_code = self._named_in_code(command)
+            if in_code is not None:
+                yield in_code
+            elif found is not Found.NOWHERE:
+                seen = seen or (found is not Found.MENTION and command.ran is not Ran.NO)
+                if found is Found.COMMAND and command.ran is not Ran.NO and self.recorded.tools:
+                    helping.append(item)
+                yield self._of_command(item, found)
         if not seen and isinstance(self.asked, AskedPattern):
-            yield from self._across(self.asked, program)
+            yield from self._across(self.asked, items.values())
         for text in program.unparsed:
             match = self.asked.match_in(text)
             if match is not None:
                 yield self._of_text(text, match)
 
-    def _of_command(self, command: SimpleCommand, found: Found) -> Sighting:
-        standing, note = self._judged(command, found)
+    def _named_in_code(self, command: SimpleCommand) -> Sighting | None:
+        """The command, when it is the code of an interpreter that may run what is asked for past the recorder."""
+        if command.ran is Ran.NO:
+            return None
+        for path, text in named_by_path(command, self.recorded.tools):
+            if self.asked.match_in(text):
+                note = f"the code of an interpreter names {path}"
+                return Sighting(command.raw, _source(self.call), Standing.GUARD_ONLY, None, note, note)
+        return None
+
+    def _of_command(self, item: TypedCommand, found: Found) -> Sighting:
+        command = item.command
+        standing, note = self._judged(item, found)
         why = command.why_unknown or "the call has no status"
         settled = not (self.recorded.tools and command.known and not command.known[0])
-        return Sighting(command.raw, _source(self.call), standing, command.succeeded, why, note, settled)
+        unseen = standing is Standing.NOT_RUN and note.startswith(UNSEEN)
+        return Sighting(
+            command.raw, _source(self.call), standing, command.succeeded, why, note, settled, command.repeated, unseen
+        )
 
-    def _judged(self, command: SimpleCommand, found: Found) -> tuple[Standing, str]:
+    def _judged(self, item: TypedCommand, found: Found) -> tuple[Standing, str]:
+        command = item.command
         if found is Found.EXCLUDED:
             return Standing.NOT_RUN, "excluded"
         if command.ran is Ran.NO:
             return Standing.NOT_RUN, "not run"
-        tool = self.recorded.tool_of(command)
+        tool = self.recorded.tool_of(item)
         if tool is not None:
-            return self._beside_recorder(tool, command, found)
+            return self._beside_recorder(tool, item, found)
         if found is Found.MENTION:
             return Standing.NOT_RUN, "only mentioned"
-        tool = self._recorded_name(command)
+        tool = None if item.own else self._recorded_name(command)
         if tool is not None:
             return Standing.NOT_RUN, f"names {tool}; its recorded calls decide"
-        if found is Found.CODE_TEXT:
-            return Standing.GUARD_ONLY, "a text in the code of an interpreter"
-        if found is Found.CODE:
-            return Standing.PERHAPS, "in the code of an interpreter"
-        if found is Found.ARGUMENT:
-            return Standing.PERHAPS, "in an argument of another program"
-        if found is Found.VARIABLE:
-            return Standing.PERHAPS, "the program is a variable"
-        if command.ran is Ran.MAYBE:
-            return Standing.PERHAPS, "perhaps not run"
-        return Standing.RAN, ""
+        return _standing_of(command, found)
 
-    def _beside_recorder(self, tool: str, command: SimpleCommand, found: Found) -> tuple[Standing, str]:
-        if self.recorded.saw(command):
+    def _beside_recorder(self, tool: str, item: TypedCommand, found: Found) -> tuple[Standing, str]:
+        if self.recorded.calls_of(item):
             return Standing.NOT_RUN, f"{tool} is recorded; its calls decide"
-        if command.bypass and found is not Found.MENTION:
+        if found is Found.MENTION:
+            return Standing.NOT_RUN, "only mentioned"
+        if item.missing:
+            return Standing.NOT_RUN, "no such program was found"
+        if not named_program(item.called):
+            return Standing.GUARD_ONLY, f"the program is a variable, and {UNSEEN} of {tool}"
+        if not self.recorded.went_past(item):
+            return Standing.NOT_RUN, f"{UNSEEN} of {tool}"
+        if passes_by(item.called, self.recorded.shim_dir):
             return Standing.GUARD_ONLY, f"went past the recorder of {tool}"
-        return Standing.NOT_RUN, f"the recorder saw no such call of {tool}"
+        return Standing.GUARD_ONLY, f"past the recorder? {UNSEEN} of {tool}"
 
     def _recorded_name(self, command: SimpleCommand) -> str | None:
-        """The recorded tool with which the match in a command of another program begins."""
+        """The recorded tool with which the match in a command of another program begins, or that this runs."""
         if not self.recorded.tools:
             return None
         match = self.asked.match_in(command.text)
-        return self.recorded.decides(match.group()) if match else None
+        tool = self.recorded.decides(match.group()) if match else None
+        if tool is not None:
+            return tool
+        for at, word in enumerate(command.words[1:], start=1):
+            if word in self.recorded.tools and self.asked.match_in(" ".join(command.words[at:])):
+                return word
+        return None
 
-    def _across(self, asked: AskedPattern, program: ShellProgram) -> Iterator[Sighting]:
-        ran = [command for command in program.commands if command.ran is not Ran.NO]
-        tools = [self.recorded.tool_of(command) for command in ran]
-        kept = [c for c, tool in zip(ran, tools, strict=True) if tool is None or self.recorded.saw(c)]
-        statement = match_across(asked, self.text, kept) if len(kept) > 1 else None
-        if statement is None:
-            return
-        certain = all(command.ran is Ran.YES for command in kept)
-        succeeded = True if all(command.succeeded for command in kept) else None
-        yield Sighting(
-            statement,
-            _source(self.call),
-            Standing.RAN if certain else Standing.PERHAPS,
-            succeeded,
-            next((command.why_unknown for command in kept if command.why_unknown), "several commands"),
-            "across commands",
-            settled=not any(tools),
-        )
+    def _across(self, asked: AskedPattern, items: Collection[TypedCommand]) -> Iterator[Sighting]:
+        kept = [item for item in items if self.recorded.tool_of(item) is None or self.recorded.calls_of(item)]
+        by_command = {id(item.command): item for item in kept}
+        for statement, commands in match_across(asked, self.text, [item.command for item in kept]):
+            certain = all(command.ran is Ran.YES for command in commands)
+            succeeded = True if all(self._succeeded(by_command[id(command)]) for command in commands) else None
+            yield Sighting(
+                statement,
+                _source(self.call),
+                Standing.RAN if certain else Standing.PERHAPS,
+                succeeded,
+                next((command.why_unknown for command in commands if command.why_unknown), "several commands"),
+                "across commands",
+                settled=not self.recorded.tools,
+                repeated=any(command.repeated for command in commands),
+            )
+
+    def _succeeded(self, item: TypedCommand) -> bool | None:
+        calls = self.recorded.calls_of(item)
+        return all(call.exit_status == 0 for call in calls) if calls else item.command.succeeded
 
     def _of_text(self, text: str, match: re.Match[str]) -> Sighting:
         tool = self.recorded.decides(match.group())
@@ -248,16 +282,49 @@ class _ShellCall:
         return Sighting(text, _source(self.call), standing, None, note, f"unproven: {note}")
 
 
-def _recorded(asked: Asked, recorded: RecordedCalls, helping: Sequence[SimpleCommand]) -> Iterator[Sighting]:
-    spelled = {call.sequence for call in recorded.spelled_by(helping)} if asked.texts_count else set()
+def _standing_of(command: SimpleCommand, found: Found) -> tuple[Standing, str]:
+    """What a command that no recorder sees is good for."""
+    if found is Found.POSSIBLE:
+        unknown = [word for word, known in zip(command.words, command.known, strict=True) if not known]
+        return Standing.GUARD_ONLY, f"unknown: {' '.join(unknown)}" if unknown else "words that are not known"
+    if found is Found.CODE_TEXT:
+        return Standing.GUARD_ONLY, "a text in the code of an interpreter"
+    if found is Found.CODE:
+        return Standing.PERHAPS, "in the code of an interpreter"
+    if found is Found.ARGUMENT:
+        return Standing.PERHAPS, "in an argument of another program"
+    if found is Found.VARIABLE:
+        return Standing.PERHAPS, "the program is a variable"
+    if command.ran is Ran.MAYBE:
+        return Standing.PERHAPS, "perhaps not run"
+    return Standing.RAN, ""
+
+
+def _recorded(asked: Asked, recorded: RecordedCalls, helping: Sequence[TypedCommand]) -> Iterator[Sighting]:
+    spelled = {call.sequence: item for item in helping for call in recorded.calls_of(item)}
     for call in recorded.calls:
         by_itself = asked.answers(call)
-        if not by_itself and call.sequence not in spelled:
+        item = spelled.get(call.sequence) if asked.texts_count else None
+        if not by_itself and item is None:
             continue
         if asked.excludes(call):
             yield _of_invocation(call, Standing.NOT_RUN, "excluded")
+        elif by_itself or item is None:
+            yield _of_invocation(call, Standing.RAN, "")
         else:
-            yield _of_invocation(call, Standing.RAN, "" if by_itself else "as the transcript spells it")
+            yield _as_spelled(call, item, recorded)
+
+
+def _as_spelled(call: Invocation, item: TypedCommand, recorded: RecordedCalls) -> Sighting:
+    """The recorded call that a command of the transcript stands for, when only that is as asked for."""
+    word = item.command.words[0]
+    sighting = dataclasses.replace(_of_invocation(call, Standing.RAN, "as the transcript spells it"), settled=False)
+    if not named_program(item.called) and named_by_variable(word) != call.tool.casefold():
+        why = f"the program is {word}"
+        return dataclasses.replace(sighting, standing=Standing.PERHAPS, succeeded=None, why_unknown=why)
+    if recorded.is_open(item):
+        return dataclasses.replace(sighting, succeeded=None, why_unknown="another recorded call may be it")
+    return sighting
 
 
 def _of_invocation(call: Invocation, standing: Standing, note: str) -> Sighting:

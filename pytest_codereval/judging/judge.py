@@ -109,6 +109,7 @@ def _result(
         gating=criterion.gating,
         reason=clean(judgement.reason if judgement else reason),
         details=clean(judgement.details) if judgement else "",
+        note=clean(judgement.note) if judgement else "",
         label=judgement.label if judgement else None,
         expected_label=judgement.expected_label if judgement else None,
         duration=clock.monotonic() - started if started is not None else 0.0,

@@ -13,7 +13,7 @@ SHOWN_CALLS = 5
 
 
 def unmatched_calls(log: InvocationLog, tool: str) -> tuple[Invocation, ...]:
-    """The calls of `tool` that no rule, handler or cassette answered."""
+    """The calls of `tool` that no rule, handler or cassette answered before the agent ended."""
     return tuple(call for call in log.invocations if call.tool == tool and call.sequence in log.unmatched)
 
 
@@ -32,6 +32,7 @@ def strictness_results(log: InvocationLog, tools: Collection[str], first_index: 
 def _result(log: InvocationLog, tool: str, index: int) -> CriterionResult:
     calls = unmatched_calls(log, tool)
     number = "1 call was" if len(calls) == 1 else f"{len(calls)} calls were"
+    unanswered = f"{number} answered by no rule, handler or cassette before the agent ended"
     return CriterionResult(
         index=index,
         name=f"{TYPE}-unmatched-{tool}",
@@ -42,6 +43,6 @@ def _result(log: InvocationLog, tool: str, index: int) -> CriterionResult:
         weight=1.0,
         pass_threshold=1.0,
         gating=True,
-        reason=f"{number} answered by no rule, handler or cassette" if calls else "every call was answered",
+        reason=unanswered if calls else "every call was answered",
         details=listed(calls),
     )

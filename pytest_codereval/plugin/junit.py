@@ -159,4 +159,6 @@ def _properties(criterion: dict[str, Any]) -> list[tuple[str, object]]:
     found = [(f"codereval.{name}", criterion[name]) for name in names if criterion[name] is not None]
     if not criterion["gating"] and criterion["reason"]:
         found.append(("codereval.reason", criterion["reason"]))
+    if criterion["note"]:
+        found.append(("codereval.note", criterion["note"]))
     return found

@@ -27,6 +27,7 @@ class Summary:
         self._in_python_tests = 0
         self.unevaluated_in_python = 0
         self._left_out = 0
+        self._noted_passes = 0
 
     @property
     def statuses(self) -> Counter[Status]:
@@ -48,6 +49,7 @@ class Summary:
 
         self._costs.append(summary["cost_usd"])
         self._left_out += summary["script_left_out"]
+        self._noted_passes += sum(1 for c in summary["criteria"] if c["verdict"] == "pass" and c["note"])
         status = Status(summary["status"])
         if not summary["is_task"]:
             self._in_python_tests += 1
@@ -72,7 +74,7 @@ class Summary:
             return
         terminal.ensure_newline()
         for criterion in summary["criteria"]:
-            reason = criterion["reason"].split("\n")[0] if criterion["verdict"] != "pass" else ""
+            reason = criterion["note" if criterion["verdict"] == "pass" else "reason"].split("\n")[0]
             line = f"    {criterion_line(criterion)}  {reason}".rstrip()
             terminal.write_line(line, **_markup(criterion))
 
@@ -92,6 +94,9 @@ class Summary:
         terminalreporter.write_line(f"trials: {counts}")
         terminalreporter.write_line("pass rate: " + ("nothing measured" if rate is None else f"{rate:.1%}"))
         terminalreporter.write_line(f"cost: {self._cost()}")
+        if self._noted_passes:
+            number = f"{self._noted_passes} criteria" if self._noted_passes > 1 else "1 criterion"
+            terminalreporter.write_line(f"passed with a note: {number} (-v shows it, such as a guard that is unproven)")
         if self._left_out:
             terminalreporter.write_line(left_out_line(self._left_out))
         terminalreporter.write_line(f"run directory: {self._config.stash[RUN_DIRECTORY_PATH]}")

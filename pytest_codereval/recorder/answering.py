@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
+
+from ..text import shorten
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +62,26 @@ class ReadStdin:
     """The shim reads standard input to its end and asks once more."""
 
 
-Answer = Printed | RunReal | ReadStdin
+@dataclasses.dataclass(frozen=True)
+class Later:
+    """What the reply does, and what it says, is settled when `delay` seconds have passed and the caller still waits.
+
+    `finish` is called by the thread that calls `answer`, never raises, and is never called for a caller that was killed
+    meanwhile.
+    """
+
+    answered_by: str
+    delay: float
+    finish: Callable[[], Printed]
+    unmatched: bool = False
+
+
+Answer = Printed | RunReal | ReadStdin | Later
+
+
+def call_text(tool: str, argv: Sequence[str]) -> str:
+    """A call as a shell would be given it, for messages; a long one is shortened."""
+    return shorten(shlex.join([tool, *argv]), 200)
 
 
 class Answerer(Protocol):
@@ -74,6 +96,10 @@ class Answerer(Protocol):
     @property
     def faults(self) -> tuple[str, ...]:
         """What the author of rules and handlers did wrong, as it showed in a call; makes the trial an error."""
+
+    @property
+    def at_work(self) -> str:
+        """Which rule or handler is giving the answer in the making, or gave the last one; "" before any."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,20 +7,20 @@ import copy
 import dataclasses
 import inspect
 import os
-import shlex
+import signal
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Cause, CoderEvalError, TrialError
 from ..sandbox.workspace import Unreadable, Workspace
 from ..text import shorten
-from .answering import Answer, Printed, ReadStdin, Request, RunReal, ShimPlan
+from .answering import Answer, CapturedRun, Later, Printed, ReadStdin, Request, RunReal, ShimPlan, call_text
 from .argv import ArgvPattern
-from .call import ABSENT, Call, Passthrough, Reply, StdinNeeded, Write
+from .call import ABSENT, Call, Copy, Passthrough, Reply, StdinNeeded, Write
 from .cassette import Entry, save
-from .effects import EffectRefused, Place, WriteFile, read_tree
+from .effects import EffectRefused, MakeFolder, Place, WriteFile, read_tree
 from .replies import HandlerStep, PassthroughStep, PrintStep, Steps
 from .rules import Facts
 from .templates import encode, json_line
@@ -34,15 +34,19 @@ MAX_FAULTS = 20
 
 Handler = Callable[[Call], object]
 
+_Decided = Printed | RunReal | Later
+_KILLED = range(129, 128 + signal.NSIG)
+
 
 class Answers:
     """Answers the calls of all recorded tools of a trial; see `answering.Answerer`.
 
     Files of replies and cassettes are read when this is made. `workspace_root` is the workspace as callers see it, an
-    absolute real path; `write_file` writes into it, never through a link that leaves it. `handlers` are the functions
-    by the text that names them in the task. `trial` is this trial's name in cassettes.
+    absolute real path; `write_file` and `make_folder` write into it, never through a link that leaves it.
+    `find_handler` returns the function that a text names in a task or table of this folder. `trial` is this trial's
+    name in cassettes.
 
-    Raises TrialError(CONFIGURATION) for a file that cannot be used and for a handler that is not among `handlers`.
+    Raises TrialError(CONFIGURATION) for a file that cannot be used and for a handler that is not found.
     """
 
     def __init__(
@@ -51,29 +55,38 @@ class Answers:
         *,
         workspace_root: Path,
         write_file: WriteFile,
-        handlers: Mapping[str, Handler],
+        make_folder: MakeFolder,
+        find_handler: Callable[[str, Path], Handler],
         trial: str,
     ) -> None:
         self._trial = trial
         self._root = workspace_root
         self._workspace = Workspace(workspace_root)
-        self._write_file = write_file
-        self._handlers = handlers
+        self._whole = Place(workspace_root, write_file, make_folder)
         self._tools = {table.tool.tool: ToolAnswers(table, trial) for table in tables}
         self._state: dict[str, Any] = {}
         self._faults: dict[str, None] = {}
         self._running: dict[tuple[str, tuple[str, ...], str], collections.deque[RunReal]] = {}
         self._recorded: list[Entry] = []
+        self._turn: _Turn | None = None
+        self._handlers: dict[HandlerStep, Handler] = {}
         for tool in self._tools.values():
-            for name, origin in tool.handler_names():
-                if name not in handlers:
-                    what = f"{tool.name}: {origin}: there is no handler {name!r}"
-                    raise TrialError(Cause.CONFIGURATION, f"sandbox.record_cli: {what}")
+            for step, origin in tool.handlers():
+                try:
+                    self._handlers[step] = find_handler(step.name, step.folder)
+                except TrialError as error:
+                    what = f"sandbox.record_cli: {tool.name}: {origin}: {error}"
+                    raise TrialError(Cause.CONFIGURATION, what) from error.__cause__
 
     @property
     def faults(self) -> tuple[str, ...]:
         """What the author of rules and handlers did wrong, as it showed in a call: tool, rule or handler, exception."""
         return tuple(self._faults)
+
+    @property
+    def at_work(self) -> str:
+        """Which rule or handler is giving the answer in the making, or gave the last one; "" before any."""
+        return "" if self._turn is None else self._turn.who
 
     def plans(self) -> tuple[ShimPlan, ...]:
         """How the shim of each tool works."""
@@ -107,7 +120,7 @@ class Answers:
     def answer(self, request: Request) -> Answer:
         """Answer a call. A call whose answer depends on standard input is answered by ReadStdin until that is there."""
         tool = self._tools.get(request.tool)
-        turn = _Turn(tool)
+        self._turn = turn = _Turn(request, tool)
         try:
             if tool is None:
                 raise LookupError("no such tool is recorded")
@@ -116,13 +129,25 @@ class Answers:
             return self._taken(tool, request, turn)
         except StdinNeeded:
             return ReadStdin()
-        except EffectRefused as error:
-            return _failure(request.tool, str(error), turn)
         except BaseException as error:
-            self._keep_fault(request, turn, error)
-            return _failure(request.tool, "internal error", turn)
+            return self._failed(turn, error)
 
-    def _taken(self, tool: ToolAnswers, request: Request, turn: _Turn) -> Answer:
+    def _finished(self, turn: _Turn, finish: Callable[[], Printed]) -> Printed:
+        """Settle an answer whose delay has passed."""
+        self._turn = turn
+        try:
+            return dataclasses.replace(finish(), unmatched=turn.unmatched)
+        except BaseException as error:
+            return self._failed(turn, error)
+
+    def _failed(self, turn: _Turn, error: BaseException) -> Printed:
+        message = str(error) if isinstance(error, EffectRefused) else "internal error"
+        if not isinstance(error, EffectRefused):
+            self._keep_fault(turn, error)
+        stderr = encode(f"{turn.request.tool}: {message}\n")
+        return Printed(turn.answered_by, stderr=stderr, exit_status=1, unmatched=turn.unmatched)
+
+    def _taken(self, tool: ToolAnswers, request: Request, turn: _Turn) -> _Decided:
         """Decide, and count the call unless its standard input has to be read first."""
         undo = _Undo(self._state)
         try:
@@ -134,51 +159,42 @@ class Answers:
             tool.count(turn.counted, turn.used)
             raise
         tool.count(turn.counted, turn.used)
-        if isinstance(answer, RunReal):
-            answer = dataclasses.replace(answer, unmatched=turn.unmatched)
-            if answer.capture:
-                self._running.setdefault(_key(request), collections.deque()).append(answer)
-        elif isinstance(answer, Printed):
-            answer = dataclasses.replace(answer, unmatched=turn.unmatched)
+        answer = dataclasses.replace(answer, unmatched=turn.unmatched)
+        if isinstance(answer, RunReal) and answer.capture:
+            self._running.setdefault(_key(request), collections.deque()).append(answer)
         return answer
 
-    def _decided(self, tool: ToolAnswers, request: Request, turn: _Turn, undo: _Undo) -> Answer:
+    def _decided(self, tool: ToolAnswers, request: Request, turn: _Turn, undo: _Undo) -> _Decided:
         facts = Facts(
             request.argv, self._relative(request.cwd), request.environment, self._state, _decoded(request.stdin)
         )
-        turn.counted = frozenset(
-            rule.index for rule in tool.rules if rule.match.nth is not None and turn.at(rule).match.holds(facts)
-        )
+        turn.counted = {
+            rule.index
+            for rule in tool.rules
+            if rule.match.nth is not None and rule.match.stdin is None and turn.at(rule).match.holds(facts)
+        }
         for rule in tool.rules:
             if tool.applies(turn.at(rule), facts, turn.counted):
-                answer = self._from_steps(rule.steps, rule.match.pattern, rule.folder, tool, facts, turn, undo)
+                answer = self._from_steps(rule.steps, rule.match.pattern, tool, facts, turn, undo)
                 if answer is not None:
                     return answer
         if tool.handler is not None:
             turn.source = turn.key = "handler"
-            steps = (HandlerStep(tool.handler),)
-            answer = self._from_steps(steps, tool.reading, tool.folder, tool, facts, turn, undo)
+            answer = self._from_steps((tool.handler,), tool.reading, tool, facts, turn, undo)
             if answer is not None:
                 return answer
-        if tool.replay is not None and (entry := tool.replay.answer(request.argv)) is not None:
+        if tool.replay is not None and (entry := tool.replay.answer(request.argv, request.stdin)) is not None:
             return Printed("cassette", entry.stdout, entry.stderr, entry.exit_status)
         turn.source = turn.key = "fallback"
         turn.answered_by, turn.unmatched = tool.fallback_name, tool.matches_something
-        answer = self._from_steps(tool.fallback, tool.reading, tool.folder, tool, facts, turn, undo)
+        answer = self._from_steps(tool.fallback, tool.reading, tool, facts, turn, undo)
         if answer is None:
             raise TypeError("the handler returned None, and nothing else is there to answer")
         return answer
 
     def _from_steps(
-        self,
-        steps: Steps,
-        reading: ArgvPattern,
-        folder: Path,
-        tool: ToolAnswers,
-        facts: Facts,
-        turn: _Turn,
-        undo: _Undo,
-    ) -> Answer | None:
+        self, steps: Steps, reading: ArgvPattern, tool: ToolAnswers, facts: Facts, turn: _Turn, undo: _Undo
+    ) -> _Decided | None:
         """The next of the replies; None when it is a handler that does not answer."""
         step = steps[min(tool.turns.get(turn.key, 0), len(steps) - 1)]
         turn.used.append(turn.key)
@@ -199,14 +215,26 @@ class Answers:
             return _run_real(tool, step.delay)
         turn.answered_by, turn.handler = "handler", step.name
         undo.prepare()
-        return self._handled(self._handlers[step.name], folder, tool, call, turn)
+        answer = self._handled(step, tool, call, turn)
+        if answer is None:
+            turn.handler = None
+            turn.used.pop()
+        return answer
 
-    def _printed(self, step: PrintStep, call: Call, turn: _Turn) -> Printed:
+    def _printed(self, step: PrintStep, call: Call, turn: _Turn) -> Printed | Later:
         if step.asks_stdin and not call.stdin_is_read:
             raise StdinNeeded
-        answer = Printed(
-            turn.answered_by, step.stdout.produce(call), step.stderr.produce(call), step.exit_status, step.delay
-        )
+        if step.is_fixed:
+            return dataclasses.replace(self._print(step, call, turn), delay=step.delay)
+        return self._after(step.delay, turn, lambda: self._print(step, call, turn))
+
+    def _after(self, delay: float, turn: _Turn, finish: Callable[[], Printed]) -> Printed | Later:
+        if not delay:
+            return finish()
+        return Later(turn.answered_by, delay, lambda: self._finished(turn, finish))
+
+    def _print(self, step: PrintStep, call: Call, turn: _Turn) -> Printed:
+        answer = Printed(turn.answered_by, step.stdout.produce(call), step.stderr.produce(call), step.exit_status)
         state = [(name, None if text is None else text.render(call)) for name, text in step.set_state]
         place = self._place(call.cwd if step.from_caller else ".")
         for effect in step.effects:
@@ -218,28 +246,29 @@ class Answers:
                 self._state[name] = value
         return answer
 
-    def _handled(self, handler: Handler, folder: Path, tool: ToolAnswers, call: Call, turn: _Turn) -> Answer | None:
+    def _handled(self, step: HandlerStep, tool: ToolAnswers, call: Call, turn: _Turn) -> _Decided | None:
         try:
-            result = handler(call)
+            result = self._handlers[step](call)
         except Unreadable as error:
             raise EffectRefused(error.reason) from error
         finally:
             if call.stdin_was_asked:
                 raise StdinNeeded
         if result is None:
-            turn.handler = None
             return None
         if isinstance(result, Passthrough):
             return _run_real(tool, 0.0)
         reply = _reply_of(result)
         stdout = _as_bytes(reply.stdout) if reply.json is ABSENT else json_line(reply.json)
-        place = self._place(call.cwd)
-        for effect in reply.effects:
-            if isinstance(effect, Write):
-                place.write(os.fsdecode(effect.path), _as_bytes(effect.content))
-            else:
-                place.copy(read_tree(folder / os.fsdecode(effect.source)), os.fsdecode(effect.to))
-        return Printed("handler", stdout, _as_bytes(reply.stderr), reply.exit_code, reply.delay)
+        answer = Printed("handler", stdout, _as_bytes(reply.stderr), reply.exit_code)
+        if not reply.effects:
+            return dataclasses.replace(answer, delay=reply.delay)
+
+        def finish() -> Printed:
+            _do_effects(reply.effects, self._place(call.cwd), step.folder)
+            return answer
+
+        return self._after(reply.delay, turn, finish)
 
     def _captured(self, request: Request) -> Printed:
         """Print what the real program printed, and keep it when it was run for this call."""
@@ -248,10 +277,16 @@ class Answers:
         waiting = self._running.get(_key(request))
         started = waiting.popleft() if waiting else None
         if started is not None:
-            argv, status = request.argv, run.exit_status & 0xFF
-            self._recorded.append(Entry(request.tool, argv, status, run.stdout, run.stderr, self._trial))
+            self._keep_run(request, run)
         unmatched = started is not None and started.unmatched
         return Printed("passthrough", run.stdout, run.stderr, run.exit_status, unmatched=unmatched)
+
+    def _keep_run(self, request: Request, run: CapturedRun) -> None:
+        """Keep it for the cassette, unless a signal ended it: that says nothing of how the program answers."""
+        status = run.exit_status & 0xFF
+        if status not in _KILLED:
+            entry = Entry(request.tool, request.argv, status, run.stdout, run.stderr, self._trial, request.stdin)
+            self._recorded.append(entry)
 
     def _relative(self, cwd: str) -> str:
         root = str(self._root)
@@ -261,14 +296,14 @@ class Answers:
         return os.path.normpath(cwd)
 
     def _place(self, directory: str) -> Place:
-        return Place(self._root, self._write_file, "." if directory.startswith("/") else directory)
+        return dataclasses.replace(self._whole, directory="." if directory.startswith("/") else directory)
 
-    def _keep_fault(self, request: Request, turn: _Turn, error: BaseException) -> None:
+    def _keep_fault(self, turn: _Turn, error: BaseException) -> None:
         if len(self._faults) >= MAX_FAULTS:
             return
-        call = shorten(shlex.join([request.tool, *request.argv]), 200)
+        tool, call = turn.request.tool, call_text(turn.request.tool, turn.request.argv)
         what = f"{shorten(_text_of(error), 1000)}{_place_of(error)}"
-        self._faults.setdefault(f"{request.tool}: {turn.who}: {what}; the call was: {call}")
+        self._faults.setdefault(f"{tool}: {turn.who}: {what}; the call was: {call}")
 
 
 class _Turn:
@@ -278,12 +313,13 @@ class _Turn:
     with `nth` that the call counts for, `used` the keys of those whose replies it took.
     """
 
-    def __init__(self, tool: ToolAnswers | None) -> None:
+    def __init__(self, request: Request, tool: ToolAnswers | None) -> None:
+        self.request = request
         self.source = self.key = "fallback"
         self.answered_by = "fallback" if tool is None else tool.fallback_name
         self.handler: str | None = None
         self.unmatched = False
-        self.counted: frozenset[int] = frozenset()
+        self.counted: set[int] = set()
         self.used: list[str] = []
 
     @property
@@ -354,8 +390,12 @@ def _reply_of(result: object) -> Reply:
     raise TypeError(f"the handler returned {kind}; expected Reply, str, dict, list, Passthrough or None")
 
 
-def _failure(tool: str, message: str, turn: _Turn) -> Printed:
-    return Printed(turn.answered_by, stderr=encode(f"{tool}: {message}\n"), exit_status=1, unmatched=turn.unmatched)
+def _do_effects(effects: Sequence[Write | Copy], place: Place, folder: Path) -> None:
+    for effect in effects:
+        if isinstance(effect, Write):
+            place.write(os.fsdecode(effect.path), _as_bytes(effect.content))
+        else:
+            place.copy(read_tree(folder / os.fsdecode(effect.source)), os.fsdecode(effect.to))
 
 
 def _text_of(error: BaseException) -> str:

@@ -57,8 +57,8 @@ class Passthrough:
 class Reply:
     """What the tool prints and returns. Text becomes UTF-8; `json` is printed as one line instead of `stdout`.
 
-    `exit_code` is 0 to 255, `delay` is in seconds (0 to 3600), `effects` are done in order before. Raises TypeError and
-    ValueError for anything else.
+    `exit_code` is 0 to 255, `delay` is in seconds (0 to 3600). `effects` are done in order before, when `delay` has
+    passed and the caller still waits. Raises TypeError and ValueError for anything else.
     """
 
     stdout: str | bytes = ""

@@ -24,7 +24,8 @@ from .options import OptionTable
 LOCK_SECONDS = 30.0
 """Seconds to wait for another process that saves the same cassette."""
 
-_KEYS = ("tool", "argv", "exit", "stdout", "stderr", "trial")
+_NEEDED = ("tool", "argv", "exit", "stdout", "stderr", "trial")
+_KEYS = (*_NEEDED, "stdin")
 _MOST_UNDECLARED = 50
 
 CallKey = tuple[Any, ...]
@@ -33,7 +34,7 @@ CallKey = tuple[Any, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One answer of a real program, and the trial in which it gave it."""
+    """One answer of a real program, and the trial in which it gave it. `stdin` is None where it was not read."""
 
     tool: str
     argv: tuple[str, ...]
@@ -41,6 +42,7 @@ class Entry:
     stdout: bytes
     stderr: bytes
     trial: str
+    stdin: bytes | None = None
 
 
 def canonical(argv: Sequence[str], options: OptionTable) -> CallKey:
@@ -67,34 +69,28 @@ def _is_uncertain(argv: Sequence[str], undeclared: Collection[str], options: Opt
 
 class Replay:
     """Answers the calls of one tool from a cassette: the entries of this trial, for calls that it lacks those of the
-    first trial that has them. The same call gives its entries in order, the last one again and again.
+    first trial that has them. The same call gives its entries in order, the last one again and again. Calls with
+    different standard input are different where it is known of both.
     """
 
     def __init__(self, entries: Iterable[Entry], tool: str, trial: str, options: OptionTable) -> None:
         self._options = options
         self._entries: dict[CallKey, list[Entry]] = {}
-        self._given: dict[CallKey, int] = {}
-        own: set[CallKey] = set()
-        for entry in entries:
-            if entry.tool != tool:
-                continue
-            key = canonical(entry.argv, options)
-            if entry.trial == trial and key not in own:
-                own.add(key)
-                self._entries[key] = []
-            known = self._entries.setdefault(key, [])
-            if not known or known[0].trial == entry.trial:
-                known.append(entry)
+        self._given: Counter[tuple[CallKey, bytes | None]] = Counter()
+        for entry in sorted(entries, key=lambda entry: entry.trial != trial):
+            if entry.tool == tool:
+                self._entries.setdefault(canonical(entry.argv, options), []).append(entry)
 
-    def answer(self, argv: Sequence[str]) -> Entry | None:
-        """The next recorded answer to a call, or None when there is none."""
+    def answer(self, argv: Sequence[str], stdin: bytes | None = None) -> Entry | None:
+        """The next recorded answer to a call, or None when there is none. `stdin` is None when it was not read."""
         key = canonical(argv, self._options)
-        entries = self._entries.get(key)
-        if entries is None:
+        fitting = [entry for entry in self._entries.get(key, ()) if stdin is None or entry.stdin in (None, stdin)]
+        if not fitting:
             return None
-        number = self._given.get(key, 0)
-        self._given[key] = number + 1
-        return entries[min(number, len(entries) - 1)]
+        of_one_trial = [entry for entry in fitting if entry.trial == fitting[0].trial]
+        number = self._given[key, stdin]
+        self._given[key, stdin] += 1
+        return of_one_trial[min(number, len(of_one_trial) - 1)]
 
     def reset(self) -> None:
         """Begin anew with the first entry of each call."""
@@ -217,6 +213,7 @@ def _line(entry: Entry) -> bytes:
         "stdout": _as_json(entry.stdout),
         "stderr": _as_json(entry.stderr),
         "trial": entry.trial,
+        **({} if entry.stdin is None else {"stdin": _as_json(entry.stdin)}),
     }
     return json.dumps(data, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
@@ -239,7 +236,7 @@ def _parse(line: bytes) -> Entry:
     for key in data:
         if key not in _KEYS:
             raise ValueError(f"unknown key {key!r}{hint(key, _KEYS)} (expected {', '.join(_KEYS)})")
-    for key in _KEYS:
+    for key in _NEEDED:
         if key not in data:
             raise ValueError(f"the key {key!r} is missing")
     argv, status = data["argv"], data["exit"]
@@ -250,7 +247,8 @@ def _parse(line: bytes) -> Entry:
     if not isinstance(status, int) or isinstance(status, bool) or not 0 <= status <= 255:
         raise ValueError(f"exit: expected 0 to 255, found {status!r}")
     stdout, stderr = (_from_json(data[key], key) for key in ("stdout", "stderr"))
-    return Entry(data["tool"], tuple(argv), status, stdout, stderr, data["trial"])
+    stdin = _from_json(data["stdin"], "stdin") if "stdin" in data else None
+    return Entry(data["tool"], tuple(argv), status, stdout, stderr, data["trial"], stdin)
 
 
 def _from_json(value: object, key: str) -> bytes:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .. import clock
 from . import reply_text
-from .answering import Answer, Answerer, CapturedRun, Printed, ReadStdin, Request, RunReal
+from .answering import Answer, Answerer, CapturedRun, Later, Printed, ReadStdin, Request, RunReal, call_text
 from .places import Place, Places, Replaced
 from .shim import PROBE_ARGV, REPLIES
 from .spooled import SpooledCall
@@ -30,7 +30,7 @@ LOST = "evidence lost: "
 AUTHOR = "rules: "
 """How faults begin: what the agent did, what went wrong by itself, what the author of rules and handlers did wrong."""
 
-PATIENCE = 10.0
+PATIENCE = 5.0
 """Seconds for which an answer in the making is waited for when its caller is dead."""
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
@@ -42,12 +42,16 @@ _FAILURE = 1
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """A call that waits at a place. Jobs of an earlier `age` are those of callers who are dead."""
+    """A call that waits at a place. Jobs of an earlier `age` are those of callers who are dead.
+
+    `finish` settles an answer that was decided before its delay.
+    """
 
     call: SpooledCall
     place: Place
     use: int
     age: int
+    finish: Callable[[], Printed] | None = None
 
     @property
     def waits(self) -> bool:
@@ -56,7 +60,7 @@ class _Job:
 
 
 class Desk:
-    """The answers of one trial. Under the spool's lock: `wait`, `take_stdin`, `send_late`, `forget`, `hurry`.
+    """The answers of one trial. Under the spool's lock: `wait`, `take_stdin`, `send_late`, `end`, `grow_old`.
 
     Without it: `open`, `settle`, `reset`, `close`. `fault` is told what goes wrong.
     """
@@ -69,6 +73,7 @@ class Desk:
         self._making = threading.Lock()
         self._age = 0
         self._late: list[tuple[float, int, _Job, bytes]] = []
+        self._call: SpooledCall | None = None
         self._count = itertools.count()
         self._texts: dict[SpooledCall, str] = {}
         self._thread: threading.Thread | None = None
@@ -118,8 +123,12 @@ class Desk:
         call.stdin = self._take_file(f"{name}.in", "standard input")
         return len(call.stdin)
 
-    def forget(self, call: SpooledCall) -> None:
-        """Remove the text that was the answer to this call."""
+    def end(self, call: SpooledCall, name: str) -> None:
+        """Remove what the call left: the text that was its answer, and the signal that it got."""
+        self._forget(call)
+        self._unlink(f"{name}.signal")
+
+    def _forget(self, call: SpooledCall) -> None:
         text = self._texts.pop(call, None)
         if text is not None:
             self._unlink(text)
@@ -147,15 +156,19 @@ class Desk:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             with self._making:
-                if job.age == self._age:
-                    self._hand_over(job, self._answer(job.call))
+                if job.age == self._age and (answer := self._answer(job)) is not None:
+                    self._hand_over(job, answer)
 
-    def _answer(self, call: SpooledCall) -> Answer:
+    def _answer(self, job: _Job) -> Answer | None:
+        """The answer of a call; None when nobody waits for the rest of it any more."""
         assert self._answerer is not None
+        self._call = call = job.call
         if call.argv == PROBE_ARGV:
             return Printed("constant")
         request = Request(call.tool, call.argv, call.cwd, call.environment, call.stdin, call.run)
         try:
+            if job.finish is not None:
+                return job.finish() if self._waits(job) else None
             answer = self._answerer.answer(request)
         except Exception as error:
             return self._failure(call, f"{type(error).__name__}: {error}")
@@ -165,6 +178,10 @@ class Desk:
             return self._failure(call, "the real program was asked for twice")
         return answer
 
+    def _waits(self, job: _Job) -> bool:
+        with self._lock:
+            return job.waits
+
     def _failure(self, call: SpooledCall, reason: str) -> Printed:
         with self._lock:
             self._fault(f"{AUTHOR}{call.tool}: {reason}")
@@ -172,11 +189,13 @@ class Desk:
 
     def _hand_over(self, job: _Job, answer: Answer) -> None:
         text = self._text(job.call.tool, answer)
+        if isinstance(answer, Later):
+            job = dataclasses.replace(job, finish=answer.finish)
         with self._lock:
             if self._closed or self.places is None:
                 return
             delay = _note(job.call, answer)
-            if delay > 0:
+            if delay > 0 or isinstance(answer, Later):
                 heapq.heappush(self._late, (clock.monotonic() + delay, next(self._count), job, text))
                 self._wake()
             else:
@@ -187,6 +206,8 @@ class Desk:
             self.places.tell(job.place, f"{self._write(job.call, text)}\n".encode())
 
     def _text(self, tool: str, answer: Answer) -> bytes:
+        if isinstance(answer, Later):
+            return b""
         if isinstance(answer, Printed):
             text = reply_text.printed(answer.stdout, answer.stderr, answer.exit_status & 255)
         elif isinstance(answer, ReadStdin):
@@ -198,7 +219,7 @@ class Desk:
 
     def _write(self, call: SpooledCall, text: bytes) -> str:
         """Return the name of the text's file, or an empty one: then the shim says that it got no answer."""
-        self.forget(call)
+        self._forget(call)
         name = secrets.token_hex(16)
         try:
             handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600, dir_fd=self._folder)
@@ -218,10 +239,13 @@ class Desk:
         return max(0.0, self._late[0][0] - clock.monotonic()) if self._late else None
 
     def send_late(self) -> None:
-        """Send the answers that are due now."""
+        """Send the answers that are due now, or have the rest of them made."""
         while self._late and self._late[0][0] <= clock.monotonic():
             _, _, job, text = heapq.heappop(self._late)
-            self._send(job, text)
+            if text:
+                self._send(job, text)
+            else:
+                self._jobs.put(job)
 
     # -- the ends
 
@@ -236,8 +260,12 @@ class Desk:
     def settle(self) -> None:
         """Wait until no answer is in the making, for a while."""
         if not self._idle():
+            assert self._answerer is not None
+            assert self._call is not None
+            who, call = self._answerer.at_work or "the answer", call_text(self._call.tool, self._call.argv)
+            what = f"{who} had not returned {PATIENCE:g} s after the end; the call was: {call}"
             with self._lock:
-                self._fault(f"{AUTHOR}the answer to a call was still being made {PATIENCE:.0f} s after the end")
+                self._fault(f"{AUTHOR}{self._call.tool}: {what}")
 
     def _idle(self) -> bool:
         self._stuck = self._stuck or not self._making.acquire(timeout=PATIENCE)
@@ -278,7 +306,7 @@ class Desk:
 
 def _note(call: SpooledCall, answer: Answer) -> float:
     """Keep what the answer tells about the call; return its delay."""
-    call.waits = isinstance(answer, Printed | RunReal) and not (isinstance(answer, RunReal) and answer.capture)
+    call.waits = not (isinstance(answer, ReadStdin) or (isinstance(answer, RunReal) and answer.capture))
     if isinstance(answer, ReadStdin):
         return 0.0
     call.run = None

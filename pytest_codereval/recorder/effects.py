@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import posixpath
@@ -12,13 +13,16 @@ from pathlib import Path
 from ..errors import CoderEvalError
 
 MAX_FILES = 2_000
-"""Files that one effect may copy."""
+"""Files and empty folders that one effect may copy."""
 
 MAX_BYTES = 50_000_000
 """Bytes that one effect may copy."""
 
 WriteFile = Callable[[str, bytes, bool], None]
 """Takes a path relative to the workspace, the content, and whether the file can be run. Raises OSError."""
+
+MakeFolder = Callable[[str], None]
+"""Takes a path relative to the workspace. Raises OSError."""
 
 
 class EffectRefused(Exception):
@@ -31,42 +35,54 @@ class SourceProblem(CoderEvalError):
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """What is copied: the path of each file below the destination ("" for a file alone), content, and if it can be run."""
+    """What is copied: the path of each file below the destination ("" for a file alone), content, and if it can be run.
 
-    files: tuple[tuple[str, bytes, bool], ...]
+    `empty_folders` are the paths of the folders that hold nothing, "" for the whole.
+    """
+
+    files: tuple[tuple[str, bytes, bool], ...] = ()
+    empty_folders: tuple[str, ...] = ()
 
 
 def read_tree(source: Path) -> Tree:
-    """Read a file, or all files below a folder, by name. Raises SourceProblem, also for a link or too much."""
+    """Read a file, or all that is below a folder, by name. Raises SourceProblem, also for a link or too much."""
     try:
         mode = source.stat().st_mode
         if stat.S_ISREG(mode):
             return Tree((("", *_read(source, MAX_BYTES)),))
         if not stat.S_ISDIR(mode):
             raise SourceProblem(f"{source}: neither a file nor a folder")
-        found: list[tuple[str, bytes, bool]] = []
+        files: list[tuple[str, bytes, bool]] = []
+        empty: list[str] = []
         left = MAX_BYTES
-        for path in _files_below(source):
-            content, executable = _read(path, left)
-            left -= len(content)
-            found.append((path.relative_to(source).as_posix(), content, executable))
-            if len(found) > MAX_FILES:
+        for path, is_file in _leaves(source):
+            name = "" if path == source else path.relative_to(source).as_posix()
+            if is_file:
+                content, executable = _read(path, left)
+                left -= len(content)
+                files.append((name, content, executable))
+            else:
+                empty.append(name)
+            if len(files) + len(empty) > MAX_FILES:
                 raise SourceProblem(f"{source}: more than {MAX_FILES} files to copy")
     except OSError as error:
         raise SourceProblem(f"{error.filename or source}: {error.strerror or error}") from error
-    return Tree(tuple(found))
+    return Tree(tuple(files), tuple(empty))
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
+def _leaves(folder: Path) -> Iterator[tuple[Path, bool]]:
+    """The files and the empty folders of a tree, `folder` itself if it is empty; with True those that are files."""
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
+    if not ordered:
+        yield folder, False
     for entry in ordered:
         if entry.is_symlink():
             raise SourceProblem(f"{entry.path}: a link; links are not copied")
         if entry.is_dir():
-            yield from _files_below(Path(entry.path))
+            yield from _leaves(Path(entry.path))
         elif entry.is_file():
-            yield Path(entry.path)
+            yield Path(entry.path), True
         else:
             raise SourceProblem(f"{entry.path}: neither a file nor a folder")
 
@@ -86,18 +102,23 @@ class Place:
 
     workspace: Path
     write_file: WriteFile
+    make_folder: MakeFolder
     directory: str = "."
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file. Raises EffectRefused."""
-        self._write(path, self._inside(path), content, False)
+        target = self._inside(path)
+        with _told(path):
+            self.write_file(target, content, False)
 
     def copy(self, tree: Tree, to: str) -> None:
-        """Copy a file to `to`, or the files of a folder into it. Raises EffectRefused."""
+        """Copy a file to `to`, or what a folder holds into it. Raises EffectRefused."""
         target = self._inside(to)
-        for name, content, executable in tree.files:
-            path = posixpath.normpath(posixpath.join(target, name)) if name else target
-            self._write(to, path, content, executable)
+        with _told(to):
+            for name, content, executable in tree.files:
+                self.write_file(_below(target, name), content, executable)
+            for name in tree.empty_folders:
+                self.make_folder(_below(target, name))
 
     def _inside(self, path: str) -> str:
         """The path relative to the workspace. Links play no part: where they lead is seen when it is written."""
@@ -110,9 +131,15 @@ class Place:
                 return posixpath.relpath(normal, root)
         raise EffectRefused(f"{path}: outside of the workspace")
 
-    def _write(self, shown: str, path: str, content: bytes, executable: bool) -> None:
-        try:
-            self.write_file(path, content, executable)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise EffectRefused(f"{shown}: {reason}") from error
+
+def _below(target: str, name: str) -> str:
+    return posixpath.normpath(posixpath.join(target, name)) if name else target
+
+
+@contextlib.contextmanager
+def _told(shown: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise EffectRefused(f"{shown}: {reason}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from ..sandbox.digest import digest
 from ..task.reply_files import named_files
 from ..task.reply_tables import ToolTable, load_table
 from ..task.task_rules import tools_with_stdin
-from .answers import Answers, Handler
+from .answers import Answers
 from .handler_files import FindByName, find_handler
 from .invocation import InvocationLog
 from .options import Option
@@ -38,7 +39,8 @@ class Equipment:
             self._tables,
             workspace_root=sandbox.workspace,
             write_file=sandbox.write_file,
-            handlers=_find_handlers(self._tables, handler_by_name),
+            make_folder=sandbox.make_folder,
+            find_handler=functools.partial(find_handler, by_name=handler_by_name),
             trial=trial,
         )
         heard = tools_with_stdin(task)
@@ -68,6 +70,11 @@ class Equipment:
         copied = {path for table in self._tables for path in _copied(table)}
         return [path for table in self._tables for path in table.files if path not in copied]
 
+    def refuse_faults(self) -> None:
+        """Raise TrialError(CONFIGURATION) when rules or handlers went wrong, in whatever phase."""
+        if self._answers.faults:
+            raise TrialError(Cause.CONFIGURATION, "; ".join(self._answers.faults))
+
     def drain(self) -> InvocationLog:
         """Take in all calls, when the agent is dead, and keep in cassettes what the real programs answered."""
         log = self.recorder.drain()
@@ -81,19 +88,6 @@ def _load_tables(task: Task, task_dir: Path) -> tuple[ToolTable, ...]:
         return tuple(load_table(tool, task_dir) for tool in task.sandbox.record_cli or ())
     except TaskFileError as error:
         raise TrialError(Cause.CONFIGURATION, str(error)) from None
-
-
-def _find_handlers(tables: tuple[ToolTable, ...], by_name: FindByName) -> dict[str, Handler]:
-    found: dict[str, Handler] = {}
-    for table in tables:
-        replies = [(table.tool, table.folder), *((rule.response, rule.folder) for rule in table.rules)]
-        for text, folder in ((part.handler, folder) for reply, folder in replies for _, part in reply.replies()):
-            if text is None:
-                continue
-            handler = find_handler(text, folder, by_name)
-            if found.setdefault(text, handler) is not handler:
-                raise TrialError(Cause.CONFIGURATION, f"handler {text!r} names two functions in different folders")
-    return found
 
 
 def _copied(table: ToolTable) -> list[Path]:

@@ -37,7 +37,8 @@ class InvocationLog:
     `recorded_tools` is empty when nothing was shadowed. `builtin_tools` are those of them that shells have built in:
     calls by a shell were not seen. A non-empty `faults` makes the trial an error: calls may be missing. `options` are
     the flags that a tool declares. `unmatched` are the sequence numbers of calls that no rule, handler or cassette
-    answered although there was one to do so. `shim_dir` is where the shims lay.
+    answered although there was one to do so, or that still waited for their answer when the agent ended. `shim_dir` is
+    where the shims lay.
     """
 
     invocations: tuple[Invocation, ...] = ()

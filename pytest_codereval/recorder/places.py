@@ -54,11 +54,14 @@ class Places:
     def take(self, number: int) -> Place:
         """Note that a shim waits at a place.
 
-        Raises Replaced when that cannot be: there is no such place, or another shim waits there, or it was replaced.
-        Raises OSError when the harness cannot open it.
+        Raises Replaced when that cannot be: there is no such place, or it was replaced, or another shim waits there;
+        then both get no answer. Raises OSError when the harness cannot open it.
         """
         place = self._places[number] if number < len(self._places) else None
-        if place is None or place.taken or place.broken:
+        if place is None or place.broken:
+            raise Replaced
+        if place.taken:
+            self._renew(place)
             raise Replaced
         handle = self._open(str(number), os.O_WRONLY, place.mark)
         os.close(place.handle)
@@ -116,14 +119,30 @@ class Places:
         place.taken = False
         try:
             place.handle = self._open(str(place.number), os.O_RDWR, place.mark)
+            _empty(place.handle)
         except OSError:
             place.handle, place.broken = -1, True
-            return
+        else:
+            self._release(place)
+
+    def _release(self, place: Place) -> None:
         with contextlib.suppress(OSError):
             os.unlink(f"{place.number}{CLAIM}", dir_fd=self._folder)
         if self._wanting:
             self._wanting -= 1
             self._call_in()
+
+    def _renew(self, place: Place) -> None:
+        """Leave those who wait there without an answer, and put another FIFO in place of theirs."""
+        os.close(place.handle)
+        place.handle, place.taken = -1, False
+        try:
+            os.unlink(str(place.number), dir_fd=self._folder)
+            place.mark, place.handle = self._make(str(place.number))
+        except OSError:
+            place.broken = True
+        else:
+            self._release(place)
 
     def _is_free(self, place: Place) -> bool:
         if place.taken or place.broken:
@@ -159,6 +178,12 @@ class Places:
             os.close(handle)
             raise Replaced
         return handle
+
+
+def _empty(fifo: int) -> None:
+    """Throw away what a shim that was killed did not read: it is still there if the shim is not quite gone yet."""
+    with contextlib.suppress(BlockingIOError):
+        os.read(fifo, 65536)
 
 
 def _mark(status: os.stat_result) -> tuple[int, ...]:

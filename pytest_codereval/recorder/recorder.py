@@ -26,7 +26,7 @@ from .probe import Found, login_shell, probe_script, read_probe
 from .reply_text import Runner
 from .shim import PROBE_ARGV, find_interpreter, render, runner
 from .spool import Spool, fresh_directory
-from .spooled import SpooledCall
+from .spooled import UNANSWERED, SpooledCall
 
 if TYPE_CHECKING:
     from ..sandbox.protocol import Sandbox
@@ -73,8 +73,8 @@ class Recorder:
         self._options = dict(options or {})
         self._interpreter = interpreter
         asks = any(plan.asks for plan in plans)
-        stays = not asks and not any(plan.read_stdin for plan in plans)
-        desk = None if stays else Desk(spool_dir, answerer if asks else None, self._runner)
+        needs_desk = any(plan.asks or plan.read_stdin or plan.passthrough for plan in plans)
+        desk = Desk(spool_dir, answerer if asks else None, self._runner) if needs_desk else None
         self._spool = Spool(spool_dir, desk=desk)
         self._written: dict[str, _Written] = {}
         self._bin_state: tuple[int, ...] = ()
@@ -174,7 +174,7 @@ class Recorder:
                 builtin_tools=self._builtins,
                 faults=tuple(faults),
                 options=self._options,
-                unmatched=tuple(number for number, call in enumerate(ours, start=1) if call.unmatched),
+                unmatched=tuple(number for number, call in enumerate(ours, start=1) if self._is_unmatched(call)),
                 shim_dir=os.fspath(self._bin_dir),
             )
         return self._log
@@ -192,6 +192,9 @@ class Recorder:
             answered_by=call.answered_by if plan.asks else "passthrough" if plan.passthrough else "constant",
             stdin=None if call.stdin is None else call.stdin.decode("utf-8", "surrogateescape"),
         )
+
+    def _is_unmatched(self, call: SpooledCall) -> bool:
+        return call.unmatched or (self._plans[call.tool].asks and call.answered_by == UNANSWERED)
 
     def _ended_otherwise(self, call: SpooledCall) -> bool:
         plan = self._plans[call.tool]

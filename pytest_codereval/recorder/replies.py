@@ -12,7 +12,7 @@ from ..task.reply_files import read_json
 from ..task.reply_texts import TemplateError
 from .call import Call
 from .effects import Place, SourceProblem, Tree, read_tree
-from .templates import FixedText, Stream, TemplateText, json_stream, stream_of, text_of
+from .templates import FixedBytes, FixedText, Stream, TemplateText, json_stream, stream_of, text_of
 
 if TYPE_CHECKING:
     from ..task.reply_models import ReplyModel
@@ -70,6 +70,12 @@ class PrintStep:
         parts = (self.stdout, self.stderr, *self.effects, *(text for _, text in self.set_state if text is not None))
         return any(part.asks_stdin for part in parts)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it only prints, and the same for every call."""
+        fixed = isinstance(self.stdout, FixedBytes) and isinstance(self.stderr, FixedBytes)
+        return fixed and not (self.effects or self.set_state)
+
 
 @dataclasses.dataclass(frozen=True)
 class PassthroughStep:
@@ -80,9 +86,10 @@ class PassthroughStep:
 
 @dataclasses.dataclass(frozen=True)
 class HandlerStep:
-    """A Python function answers, by the text that names it."""
+    """A Python function answers, by the text that names it; `folder` is what its files are relative to."""
 
     name: str
+    folder: Path
 
 
 Step = PrintStep | PassthroughStep | HandlerStep
@@ -113,7 +120,7 @@ def fallback_of(tool: Any, folder: Path) -> Steps:
 
 def _step_of(reply: ReplyModel, folder: Path, origin: str) -> Step:
     if reply.handler is not None:
-        return HandlerStep(reply.handler)
+        return HandlerStep(reply.handler, folder)
     if reply.passthrough:
         return PassthroughStep(reply.delay)
     return _print_step(reply, folder, origin)

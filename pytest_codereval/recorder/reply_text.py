@@ -25,40 +25,45 @@ _LET_GO = "trap - HUP INT QUIT TERM\n"
 RUN = """\
 codereval_pass() {
     codereval_caught=$1
-    codereval_send=$2
     codereval_again=1
-    case $codereval_pid in '') ;; *) kill "-$2" "$codereval_pid" 2>&- ;; esac
+    case $1 in
+    INT | QUIT) codereval_send=${codereval_keyboard:-$1} ;;
+    *) codereval_send=$1 ;;
+    esac
+    { printf '%s\\n' "$1" >|"$codereval_spool/replies/$codereval_call.signal"; } 2>&-
+    case $codereval_pid in '') ;; *) kill "-$codereval_send" "$codereval_pid" 2>&- ;; esac
+}
+codereval_begin() {
+    if [ -f "$codereval_spool/replies/$codereval_call.signal" ]; then
+        read -r codereval_signal <"$codereval_spool/replies/$codereval_call.signal"
+        case $codereval_signal in HUP) exit 129 ;; INT) exit 130 ;; QUIT) exit 131 ;; *) exit 143 ;; esac
+    fi
+    "$@"
 }
 codereval_run() {
     codereval_caught=
     codereval_again=
     codereval_pid=
-    for codereval_signal in $codereval_open; do
-        case $codereval_signal in
-        INT | QUIT) codereval_as=${codereval_keyboard:-$codereval_signal} ;;
-        *) codereval_as=$codereval_signal ;;
-        esac
-        trap "codereval_pass $codereval_signal $codereval_as" "$codereval_signal"
-    done
-    trap - PIPE XFSZ
-    case $codereval_killed in '') ;; *) kill "-$codereval_killed" $$ ;; esac
+    codereval_let_go pass
     codereval_killed=
     if { true 9<&0; } 2>&-; then
         for codereval_fd in 9 8 7 6 5 4 3; do { true <&"$codereval_fd"; } 2>&- || break; done
-        eval "{ \\"\\$@\\" <&$codereval_fd $codereval_fd<&- & } $codereval_fd<&0"
+        eval "{ codereval_begin \\"\\$@\\" <&$codereval_fd $codereval_fd<&- & } $codereval_fd<&0"
     else
-        "$@" <&- &
+        codereval_begin "$@" <&- &
     fi
     codereval_pid=$!
     case $codereval_caught in '') ;; *) kill "-$codereval_send" "$codereval_pid" 2>&- ;; esac
-    wait "$codereval_pid" 2>&-
-    codereval_status=$?
-    while case $codereval_again in '') false ;; esac; do
-        codereval_again=
-        wait "$codereval_pid" 2>&-
-        codereval_later=$?
-        case $codereval_later in 127) ;; *) codereval_status=$codereval_later ;; esac
-    done
+    {
+        wait "$codereval_pid"
+        codereval_status=$?
+        while case $codereval_again in '') false ;; esac; do
+            codereval_again=
+            wait "$codereval_pid"
+            codereval_later=$?
+            case $codereval_later in 127 | -*) ;; *) codereval_status=$codereval_later ;; esac
+        done
+    } 2>&-
     codereval_hold
     case $codereval_keyboard$codereval_caught$codereval_status in
     TERMINT143) codereval_status=130 ;;
@@ -80,7 +85,9 @@ codereval_leave() {
 """Functions that run a program with the caller's standard input, pass signals on to it, and end as it ended.
 
 A program in the background gets /dev/null for its standard input and ignores INT and QUIT unless a shell is told
-otherwise; `codereval_keyboard` is the signal to send in their place where that cannot be undone.
+otherwise; `codereval_keyboard` is the signal to send in their place where that cannot be undone. `wait` is repeated
+when a signal ended it; then 127 or, in bash, -1 means that it told the status before. A signal that comes while
+the background process is being made would be lost there, so it is written down for it to see.
 """
 
 _FIND = """\

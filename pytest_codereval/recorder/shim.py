@@ -75,26 +75,45 @@ _HOLD = "trap '' HUP INT QUIT PIPE TERM XFSZ\n"
 
 _PREPARE = """\
 codereval_open=
+codereval_mode=ask
 codereval_killed=
-codereval_hold() {
-    for codereval_signal in $codereval_open; do trap "codereval_killed=$codereval_signal" "$codereval_signal"; done
-    trap '' PIPE XFSZ
+codereval_came() {
+    case $codereval_mode in
+    ask)
+        case "$codereval_open " in
+        *" $1 "*) codereval_killed=$1 ;;
+        *) codereval_open="$codereval_open $1" ;;
+        esac
+        ;;
+    hold) codereval_killed=$1 ;;
+    die)
+        trap - "$1"
+        kill "-$1" $$
+        exit 131
+        ;;
+    *) codereval_pass "$1" ;;
+    esac
 }
 codereval_let_go() {
-    trap - $codereval_open PIPE XFSZ
-    case $codereval_killed in '') ;; *) kill "-$codereval_killed" $$ ;; esac
+    codereval_mode=$1
+    trap - PIPE XFSZ
+    case $codereval_killed in '') ;; *) codereval_came "$codereval_killed" ;; esac
+}
+codereval_hold() {
+    codereval_mode=hold
+    trap '' PIPE XFSZ
 }
 for codereval_signal in HUP INT QUIT TERM USR1 USR2; do
-    trap 'codereval_open="$codereval_open $codereval_signal"' "$codereval_signal"
+    trap "codereval_came $codereval_signal" "$codereval_signal"
     kill "-$codereval_signal" $$
-    trap "codereval_killed=$codereval_signal" "$codereval_signal"
 done
-trap '' PIPE XFSZ
+codereval_hold
 codereval_umask=$(umask)
 """
 """Finds out which signals the caller does not ignore, and the caller's umask, for a program that is run later.
 
-While signals are held, one that comes is kept in mind until they are let go.
+From then on each of these signals is caught. Held, it is kept in mind until it is let go; then it ends the shim, or is
+passed on to the program that the shim runs. bash and busybox cannot die of QUIT, so they exit as if they had.
 """
 
 _ASK = """\
@@ -110,7 +129,7 @@ codereval_ask() {{
         case $codereval_round in {rounds}) return 1 ;; esac
         {{
             printf '%s?\\n' "$codereval_call" >>"$codereval_spool/{index}" || return 1
-            codereval_let_go
+            codereval_let_go die
             read -r codereval_text
             codereval_hold
         }} <"$codereval_spool/{replies}/{room}" 2>&-
@@ -118,7 +137,7 @@ codereval_ask() {{
     codereval_text=
     {{
         printf '%s?%s\\n' "$codereval_call" "$codereval_slot$codereval_ended" >>"$codereval_spool/{index}" || return 1
-        codereval_let_go
+        codereval_let_go die
         read -r codereval_text
     }} <"$codereval_spool/{replies}/$codereval_slot" 2>&-
     case $codereval_text in '') return 1 ;; esac

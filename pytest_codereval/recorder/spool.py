@@ -274,7 +274,7 @@ class Spool:
         elif later[2]:
             self._take_stdin(call, name)
         elif status is not None:
-            self._end(self._live.pop(name), status)
+            self._end(self._live.pop(name), name, status)
         if asks and self._desk is not None:
             if place is not None:
                 self._desk.wait(call, name, place, real_status)
@@ -301,11 +301,11 @@ class Spool:
         if self._bytes > MEMORY_LIMIT:
             self._fault(f"{LOST}more than {MEMORY_LIMIT >> 20} MiB of calls were made; the later ones are not kept")
 
-    def _end(self, call: SpooledCall, status: int) -> None:
+    def _end(self, call: SpooledCall, name: str, status: int) -> None:
         call.ended = clock.now()
         call.exit_status = status
         if self._desk is not None:
-            self._desk.forget(call)
+            self._desk.end(call, name)
 
     def _read_record(self, name: str) -> tuple[bytes, float]:
         """Return the bytes of a record and the time of its call; the record is gone then."""

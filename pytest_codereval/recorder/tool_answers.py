@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import Cause, TrialError
 from .answering import ShimPlan
 from .argv import ArgvPattern
 from .call import Call
@@ -15,7 +15,6 @@ from .cassette import Replay, load
 from .options import Option, OptionTable
 from .replies import HandlerStep, PassthroughStep, PrintStep, Steps, fallback_of, steps_of
 from .rules import Facts, Match, match_of
-from .templates import FixedBytes
 
 if TYPE_CHECKING:
     from ..task.reply_models import RecordedTool
@@ -33,7 +32,6 @@ class Rule:
     origin: str
     match: Match
     steps: Steps
-    folder: Path
 
 
 class ToolAnswers:
@@ -45,8 +43,7 @@ class ToolAnswers:
     def __init__(self, table: ToolTable, trial: str) -> None:
         tool = table.tool
         self.name = tool.tool
-        self.folder = table.folder
-        self.handler = tool.handler
+        self.handler = None if tool.handler is None else HandlerStep(tool.handler, table.folder)
         self.options: OptionTable = tuple(Option(tuple(names), arity) for names, arity in tool.option_names())
         self.reading = ArgvPattern(options=self.options or _UNDECLARED)
         self.rules = tuple(
@@ -55,7 +52,6 @@ class ToolAnswers:
                 located.origin,
                 match_of(located.response.when, self.options),
                 steps_of(located.response, located.folder, f"{self.name}: {located.origin}"),
-                located.folder,
             )
             for index, located in enumerate(table.rules)
         )
@@ -79,20 +75,25 @@ class ToolAnswers:
         """What is said of a call that the fallback answered by a reply of its own."""
         return "constant" if self._is_constant else "fallback"
 
-    def handler_names(self) -> Iterator[tuple[str, str]]:
+    def handlers(self) -> Iterator[tuple[HandlerStep, str]]:
         """The handlers that it may need, each with where it is named."""
         if self.handler is not None:
             yield self.handler, "handler"
         for origin, steps in (*((rule.origin, rule.steps) for rule in self.rules), ("sequence", self.fallback)):
             for step in steps:
                 if isinstance(step, HandlerStep):
-                    yield step.name, origin
+                    yield step, origin
 
-    def applies(self, rule: Rule, facts: Facts, counted: Collection[int]) -> bool:
-        """Whether the rule matches a call that `counted` rules with `nth` count. Raises StdinNeeded."""
-        if rule.match.nth is not None:
-            return rule.index in counted and self._matching[rule.index] + 1 == rule.match.nth
-        return rule.match.holds(facts)
+    def applies(self, rule: Rule, facts: Facts, counted: set[int]) -> bool:
+        """Whether the rule, to which it is the turn now, matches a call. Raises StdinNeeded.
+
+        `counted` are the rules with `nth` that the call counts for. One with `stdin` is added when its turn comes.
+        """
+        if rule.match.nth is None:
+            return rule.match.holds(facts)
+        if rule.match.stdin is not None and rule.match.holds(facts):
+            counted.add(rule.index)
+        return rule.index in counted and self._matching[rule.index] + 1 == rule.match.nth
 
     def count(self, counted: Collection[int], used: Collection[str]) -> None:
         """Count a call that was answered: for these rules with `nth`, and for these replies."""
@@ -126,6 +127,9 @@ class ToolAnswers:
         if path is None:
             return None
         entries = () if path == self.record_to and not path.exists() else load(path)
+        if path != self.record_to and not any(entry.tool == self.name for entry in entries):
+            what = f"replay_from: no call of {self.name} is recorded in {path}"
+            raise TrialError(Cause.CONFIGURATION, f"sandbox.record_cli: {self.name}: {what}")
         return Replay(entries, self.name, trial, self.options or _UNDECLARED)
 
     def _constant(self, tool: RecordedTool) -> bool:
@@ -135,9 +139,8 @@ class ToolAnswers:
             not self.matches_something
             and len(self.fallback) == 1
             and isinstance(step, PrintStep)
-            and isinstance(step.stdout, FixedBytes)
-            and isinstance(step.stderr, FixedBytes)
-            and not (step.effects or step.set_state or step.delay or tool.sequence or tool.template)
+            and step.is_fixed
+            and not (step.delay or tool.sequence or tool.template)
             and not (tool.stdout_file or tool.stderr_file or tool.json_file)
             and self.record_to is None
         )

@@ -32,6 +32,8 @@ def criteria_table(criteria: Sequence[Mapping[str, Any]], lines: Mapping[int, st
         rows.append(f"  {criterion_line(criterion)}  {place}".rstrip())
         if criterion["verdict"] != "pass":
             rows.append(_explanation(criterion))
+        elif criterion["note"]:
+            rows.append(" " * 10 + shorten(criterion["note"], REASON_LENGTH))
     return "\n".join(row for row in rows if row)
 
 

@@ -21,7 +21,7 @@ from .standing import changes, restore, standing
 from .supervision import Keeper, KeeperLost
 from .withholding import Withheld
 from .workspace import Workspace
-from .writing import write_beneath
+from .writing import make_folder_beneath, write_beneath
 
 if TYPE_CHECKING:
     from ..task.models import SandboxConfig
@@ -220,6 +220,10 @@ class TempdirSandbox:
     def write_file(self, path: str, content: bytes, executable: bool = False) -> None:
         """See `protocol.Sandbox.write_file`."""
         write_beneath(self.workspace, path, content, executable)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder of the workspace, and those above it; never through a link that leaves it. Raises OSError."""
+        make_folder_beneath(self.workspace, path)
 
     def _workspace_is_there(self) -> bool:
         return self.workspace.is_dir() and os.path.realpath(self.workspace) == str(self.workspace)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import posixpath
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from .opening import BENEATH, NO_MAGIC_LINKS, NO_MOUNTS, open_at
@@ -20,20 +22,10 @@ def write_beneath(root: Path, path: str, content: bytes, executable: bool = Fals
 
     Raises OSError for a path that leaves `root`, for what is no regular file, and where it cannot be written.
     """
-    if path.startswith("/") or ".." in path.split("/"):
-        raise OSError(errno.EXDEV, "the path leaves the workspace", path)
-    try:
-        _write_beneath(root, path, content, executable)
-    except ValueError as error:
-        raise OSError(errno.EINVAL, "not a path", path) from error
-
-
-def _write_beneath(root: Path, path: str, content: bytes, executable: bool) -> None:
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        _make_folders(folder, posixpath.dirname(posixpath.normpath(path)))
+    with _opened(root, path) as (folder, name):
+        _make_folders(folder, posixpath.dirname(name))
         flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY
-        with open(_open(folder, posixpath.normpath(path), flags, 0o644), "wb") as file:
+        with open(_open(folder, name, flags, 0o644), "wb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
                 raise OSError(errno.EINVAL, "not a regular file", path)
@@ -41,6 +33,27 @@ def _write_beneath(root: Path, path: str, content: bytes, executable: bool) -> N
             file.write(content)
             if executable:
                 os.fchmod(file.fileno(), stat.S_IMODE(mode) | (stat.S_IMODE(mode) & 0o444) >> 2)
+
+
+def make_folder_beneath(root: Path, path: str) -> None:
+    """Make a folder at `path` below `root`, and those above it; one that is there already stays as it is.
+
+    Raises OSError for a path that leaves `root`, for what is no folder, and where it cannot be made.
+    """
+    with _opened(root, path) as (folder, name):
+        _make_folders(folder, name)
+
+
+@contextlib.contextmanager
+def _opened(root: Path, path: str) -> Iterator[tuple[int, str]]:
+    """An open handle of `root`, and the path in its shortest form. Raises OSError for a path that leaves `root`."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise OSError(errno.EXDEV, "the path leaves the workspace", path)
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield folder, posixpath.normpath(path)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, "not a path", path) from error
     finally:
         os.close(folder)
 

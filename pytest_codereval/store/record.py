@@ -91,7 +91,9 @@ def describe_invocations(log: InvocationLog) -> dict[str, object]:
     return {
         "recorded_tools": sorted(log.recorded_tools),
         "builtin_tools": sorted(log.builtin_tools),
+        "options": {tool: [dataclasses.asdict(option) for option in table] for tool, table in log.options.items()},
         "calls": [dataclasses.asdict(invocation) for invocation in log.invocations],
+        "unmatched": list(log.unmatched),
         "faults": list(log.faults),
     }
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
 from .base import Finding, Location, StrictModel, problem, raise_findings
 from .criterion import Criterion
-from .fields import ROW_MARK, VARIABLE_NAME, AtLeastOne, Count, ExitStatus, NonBlank, PositiveInt, WorkspacePath
+from .fields import ROW_MARK, AtLeastOne, Count, ExitStatus, NonBlank, PositiveInt, WorkspacePath
+from .option_models import DeclaredFlags
 from .predicates import FlagPredicate, Flags, TextPredicate
+from .shell_variables import variable_error
 
 __all__ = [
     "DEFAULT_LOG",
@@ -22,7 +24,6 @@ __all__ = [
     "ExitStatuses",
     "FlagPredicate",
     "TextPredicate",
-    "covered",
 ]
 
 DEFAULT_LOG = "cli_mocks/calls.jsonl"
@@ -71,14 +72,31 @@ class CliFacets(StrictModel):
                     message = f"{name!r} stands in ignore_flags, so its value is never looked at"
                     yield Finding(("flags", key), message)
 
-    def parsing_findings(self) -> Iterator[Finding]:
-        """What says how arguments are read, where the tool's `options` say it already; locations start here."""
+    def parsing_findings(self, tool: str = "the tool", advice: str = "") -> Iterator[Finding]:
+        """What says how arguments are read, where the options of `tool` say it already; locations start here."""
         for name in _PARSING:
             if self._says(name):
-                yield Finding((name,), "the tool declares its options, which say this")
+                yield Finding((name,), f"{tool} declares its options, which say this{advice}")
         for key, predicate in (self.flags or {}).items():
             if predicate.aliases:
-                yield Finding(("flags", key, "aliases"), "the tool declares its options, which name the aliases")
+                place = ("flags", key, "aliases")
+                yield Finding(place, f"{tool} declares its options, which name the aliases{advice}")
+
+    def declared_findings(self, declared: DeclaredFlags) -> Iterator[Finding]:
+        """What does not go with the options of the tool that this is about; locations start here."""
+        yield from self.parsing_findings()
+        for key in self.flags or {}:
+            if error := declared.refusal(key):
+                yield Finding(("flags", key), error)
+
+    def verb_warnings(self, tool: str) -> Iterator[Finding]:
+        """Verbs that begin with the name of the tool that this is about; locations start here."""
+        for index, verb in enumerate(self.verbs):
+            if verb[:1] == (tool,):
+                place: Location = ("verb",) if self.verb is not None else ("verb_any_of", index)
+                wanted = f"expected {' '.join(verb[1:])!r}" if verb[1:] else "leave it out"
+                whole = " ".join((tool, *verb))
+                yield Finding(place, f"a verb begins behind the tool's name; {wanted}, unless {whole!r} is meant")
 
     def _verb_findings(self) -> list[Finding]:
         if self.verb is not None and self.verb_any_of is not None:
@@ -291,8 +309,8 @@ class CliMatch(CliFacets):
             if getattr(self, name) == {}:
                 yield Finding((name,), "an empty mapping asks for nothing; leave the key out")
         for variable in self.env or {}:
-            if not VARIABLE_NAME.fullmatch(variable):
-                yield Finding(("env", variable), f"{variable!r} is no name of an environment variable")
+            if error := variable_error(variable):
+                yield Finding(("env", variable), error)
 
     @property
     def circumstances(self) -> bool:
@@ -310,66 +328,6 @@ class CliMatch(CliFacets):
                 bearing |= {key, *predicate.aliases}
         return frozenset(bearing.difference(declared)), frozenset(() if declared else self.ignore_flags)
 
-    def covers(self, other: CliMatch, declared: Collection[str] = ()) -> bool:
-        """Whether this, which asks for nothing but arguments, certainly matches every call that `other` matches."""
-        own, asked = self.flags or {}, other.flags or {}
-        if not all(name in asked and _implies(asked[name], test) for name, test in own.items()):
-            return False
-        if any(test.absent for test in own.values()) and own != asked:
-            return False
-        reached = (any(chain[: len(prefix)] == prefix for prefix in self.chains()) for chain in other.chains())
-        return all(reached) and self.parsing(declared) == other.parsing(declared)
-
     def chains(self) -> list[tuple[str, ...]]:
         """The words that the arguments which are no flags must begin with, alternatives."""
         return [(*verb, *(self.positional or ())) for verb in self.verbs or ((),)]
-
-
-def _implies(given: FlagPredicate, wanted: FlagPredicate) -> bool:
-    """Whether flags that satisfy `given` certainly satisfy `wanted`."""
-    if given.aliases and set(given.aliases) - set(wanted.aliases):
-        return False
-    if given.condition == wanted.condition:
-        return True
-    if wanted.present:
-        return given.absent is None
-    return wanted.any_of is not None and given.equals is not None and given.equals in wanted.any_of
-
-
-def covered(matches: Iterable[CliMatch | None], declared: Collection[str] = ()) -> list[tuple[int, int]]:
-    """Return pairs (rule, earlier rule) where the earlier ones answer every call that the rule could.
-
-    None stands for a rule that may leave its calls to later ones. `declared` are the names in the tool's `options`.
-    """
-    found = []
-    same: dict[str, int] = {}
-    earlier: _ByChain = {}
-    for index, match in enumerate(matches):
-        if match is None:
-            continue
-        whole = same.setdefault(match.model_dump_json(), index)
-        if whole != index:
-            found.append((index, whole))
-            continue
-        blocking = [_first_covering(part, earlier, declared) for part in _alternatives(match)]
-        if all(position is not None for position in blocking):
-            found.append((index, max(position for position in blocking if position is not None)))
-        for chain in () if match.circumstances else match.chains():
-            earlier.setdefault(chain, []).append((index, match))
-    return found
-
-
-_ByChain = dict[tuple[str, ...], list[tuple[int, CliMatch]]]
-
-
-def _alternatives(match: CliMatch) -> list[CliMatch]:
-    """The match, as one for each of its verbs."""
-    if match.verb_any_of is None:
-        return [match]
-    return [match.model_copy(update={"verb": verb, "verb_any_of": None}) for verb in match.verb_any_of]
-
-
-def _first_covering(match: CliMatch, earlier: _ByChain, declared: Collection[str]) -> int | None:
-    (chain,) = match.chains()
-    candidates = [item for length in range(len(chain) + 1) for item in earlier.get(chain[:length], ())]
-    return min((position for position, other in candidates if other.covers(match, declared)), default=None)

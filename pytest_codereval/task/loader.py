@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from ..errors import Problem, TaskFileError
+from .base import Finding
+from .fields import ROW_MARK
 from .models import STALE_KEYS, Task
 from .problems import describe, finding_problem, problem_at, problems_of, shown_path, unreadable
 from .reply_tables import reply_findings
+from .reply_texts import keys_in
 from .task_rules import load_findings
 from .yaml_reader import Document, ReadError, read, read_text
 
@@ -48,14 +51,16 @@ def _load(path: Path, shown: str, text: str, document: Document) -> LoadedTask:
     warnings += [
         problem_at(shown, document, (key,), f"{key} is no longer used; delete it") for key in STALE_KEYS if key in data
     ]
+    errors += [finding_problem(shown, document, finding) for finding in _row_keys(data)]
     task = _validated(shown, document, data, errors)
     wrong, doubtful = load_findings(task)
-    about_replies, in_tables = reply_findings(task, path.parent, task.dataset is not None)
+    about_replies, in_tables, doubtful_in_tables = reply_findings(task, path.parent, task.dataset is not None)
     errors += [finding_problem(shown, document, finding) for finding in (*wrong, *about_replies)]
     errors += in_tables
     if errors:
         raise TaskFileError(tuple(errors))
     warnings += [finding_problem(shown, document, finding) for finding in doubtful]
+    warnings += doubtful_in_tables
     line, _ = document.position(("task_id",))
     return LoadedTask(task, path, text, line, tuple(warnings))
 
@@ -65,6 +70,19 @@ def _validated(shown: str, document: Document, data: Mapping[str, Any], errors: 
         return Task.model_validate(data, context=validation_context(data))
     except ValidationError as error:
         raise TaskFileError((*errors, *problems_of(error, shown, document, Task))) from None
+
+
+def _row_keys(data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys that ask for the value of a row, where rows are put into values."""
+    if data.get("dataset") is None:
+        return
+    for location in (("success_criteria",), ("sandbox", "record_cli"), ("agent", "steps")):
+        value: Any = data
+        for part in location:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        for place, key in keys_in(value, location):
+            if ROW_MARK in key:
+                yield Finding(place, "rows are put into values, not into keys")
 
 
 def validation_context(data: Mapping[str, Any]) -> dict[str, Any]:

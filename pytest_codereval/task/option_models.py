@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+import functools
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from .base import Finding, StrictModel, problem
 from .fields import Count
+from .nearest import hint
 
 _MOST_ARGUMENTS = 100
 
@@ -35,6 +38,41 @@ Options = dict[str, FlagOption]
 def option_names(options: Options) -> tuple[tuple[tuple[str, ...], int], ...]:
     """Return each flag's names, its key first, without dashes, and its arity."""
     return tuple(((name, *option.aliases), option.arity) for name, option in options.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class DeclaredFlags:
+    """The flags that a tool declares: all names of each, its first name first. False when it declares none."""
+
+    tool: str = ""
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.groups)
+
+    @property
+    def names(self) -> Collection[str]:
+        """All names of all flags."""
+        return self._first_names.keys()
+
+    def first_name(self, name: str) -> str:
+        """The first name of the flag with this name; the name itself when no flag has it."""
+        return self._first_names.get(name, name)
+
+    def refusal(self, name: str) -> str | None:
+        """Why no flag of the tool is named so, or None when one is."""
+        if name in self.names:
+            return None
+        return f"{self.tool} declares no flag {name!r}{hint(name, self.names)}"
+
+    @functools.cached_property
+    def _first_names(self) -> Mapping[str, str]:
+        return {name: names[0] for names in self.groups for name in names}
+
+
+def declared_flags(tool: str, options: Options) -> DeclaredFlags:
+    """The flags that the tool of this name declares with these options."""
+    return DeclaredFlags(tool, tuple(names for names, _ in option_names(options)))
 
 
 def option_findings(options: Options) -> Iterator[Finding]:

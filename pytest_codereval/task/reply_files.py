@@ -15,7 +15,7 @@ from .base import Finding, Location
 from .fields import ROW_MARK
 from .nearest import hint
 from .reply_models import FILE_KEYS, CopyEffect, ReplyModel, WriteEffect
-from .reply_texts import TemplateError, TemplateUse, template_use, texts_in
+from .reply_texts import TemplateError, TemplateUse, key_findings, template_use, texts_in, without_notes
 from .variables import UndefinedVariable, host_path
 from .yaml_reader import MOST_BYTES
 
@@ -86,8 +86,14 @@ def file_use(file: NamedFile) -> TemplateUse:
         value, error = _json(file.path, stamp)
         if error is not None:
             raise FileError(f"{file.path}: {error}")
-        return _template_uses(file, [text for _, text in texts_in(value, ())]) if file.template else TemplateUse()
+        return _template_uses(file, _json_texts(file, value)) if file.template else TemplateUse()
     return _template_uses(file, [_text(file.path, stamp)]) if file.template else TemplateUse()
+
+
+def _json_texts(file: NamedFile, value: Any) -> list[str]:
+    for place, message in key_findings(value, ()):
+        raise FileError(f"{file.path}: {message}; found {place[-1]!r}")
+    return [text for _, text in texts_in(without_notes(value), ())]
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

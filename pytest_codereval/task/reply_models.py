@@ -20,10 +20,11 @@ from pydantic import (
 )
 
 from .base import Finding, Location, StrictModel, problem, raise_findings
-from .cli_models import CliMatch, covered
+from .cli_models import CliMatch
 from .fields import AtLeastOne, ExitStatus, HostPath, Number, OutputText, awaits_row, path_error
-from .option_models import Options, option_findings, option_names
-from .reply_texts import is_template, json_findings, template_findings, texts_in
+from .option_models import DeclaredFlags, Options, declared_flags, option_findings, option_names
+from .reply_texts import is_template, json_findings, key_findings, template_findings, texts_in, values_in, without_notes
+from .rule_order import covered
 from .tool_names import refusal
 
 LONGEST_DELAY = 3600
@@ -167,13 +168,23 @@ class ReplyModel(AsWritten):
         """The texts that `template: true` makes templates, each with its place; those of files are not among them."""
         yield ("stdout",), self.stdout
         yield ("stderr",), self.stderr
-        yield from texts_in(self.json_value, ("json",))
+        yield from texts_in(without_notes(self.json_value), ("json",))
         for name, value in self.set_state.items():
             if value is not None:
                 yield ("set_state", name), value
         for index, effect in enumerate(self.effects):
             for place, text in effect.texts():
                 yield ("effects", index, *place), text
+
+    def warnings(self) -> Iterator[Finding]:
+        """Texts that look like templates, but are printed as they stand; one for each key of a reply."""
+        for place, reply in self.replies():
+            if reply.given("template"):
+                continue
+            marked = {inner[0]: inner for inner, text in reply.texts() if values_in(text)}
+            for inner in marked.values():
+                message = "this looks like a template, but is none: expected template: true (or false) beside it"
+                yield Finding((*place, *inner), message)
 
     @model_validator(mode="after")
     def _check_reply(self, info: ValidationInfo) -> Self:
@@ -183,6 +194,8 @@ class ReplyModel(AsWritten):
                 found.append(Finding(("sequence", index, "sequence"), "no sequence in a sequence"))
         if self.template and not found:
             found.extend(template_findings(self.texts(), info))
+            found.extend(key_findings(self.json_value, ("json",)))
+            found.extend(key_findings(self.set_state, ("set_state",)))
         raise_findings(type(self).__name__, found, self.__dict__)
         return self
 
@@ -264,9 +277,14 @@ class RecordedTool(ReplyModel):
         """Each declared flag's names, without dashes, its key first, and how many arguments follow it."""
         return option_names(self.options)
 
-    def declared_names(self) -> frozenset[str]:
-        """All names of declared flags."""
-        return frozenset(name for names, _ in self.option_names() for name in names)
+    def declared(self) -> DeclaredFlags:
+        """The declared flags."""
+        return declared_flags(self.tool, self.options)
+
+    def warnings(self) -> Iterator[Finding]:
+        yield from super().warnings()
+        for place, message in rule_warnings(self.responses, self.tool):
+            yield Finding(("responses", *place), message)
 
     @field_validator("tool")
     @classmethod
@@ -279,8 +297,7 @@ class RecordedTool(ReplyModel):
     def _check_tool(self) -> Self:
         found = [Finding(("options", *place), message) for place, message in option_findings(self.options)]
         found += [
-            Finding(("responses", *place), message)
-            for place, message in rule_findings(self.responses, self.declared_names())
+            Finding(("responses", *place), message) for place, message in rule_findings(self.responses, self.declared())
         ]
         raise_findings("RecordedTool", [*found, *self._unmatched_findings()], self.__dict__)
         return self
@@ -297,15 +314,21 @@ class RecordedTool(ReplyModel):
             yield Finding(("unmatched",), message)
 
 
-def rule_findings(responses: tuple[CliResponse, ...], declared: frozenset[str]) -> Iterator[Finding]:
-    """What is wrong with the rules of one list taken together; locations start at the number of the rule.
-
-    `declared` are all names in the tool's `options`.
-    """
+def rule_findings(responses: tuple[CliResponse, ...], declared: DeclaredFlags) -> Iterator[Finding]:
+    """What is wrong with the rules of one list of a tool; locations start at the number of the rule."""
     if declared:
         for index, response in enumerate(responses):
-            for place, message in response.when.parsing_findings():
+            for place, message in response.when.declared_findings(declared):
                 yield Finding((index, "when", *place), message)
     matches = [None if response.may_pass_on() else response.when for response in responses]
     for rule, earlier in covered(matches, declared):
         yield Finding((rule, "when"), f"never reached: responses[{earlier}] answers all of these calls")
+
+
+def rule_warnings(responses: tuple[CliResponse, ...], tool: str) -> Iterator[Finding]:
+    """What is doubtful about the rules of one list of a tool; locations start at the number of the rule."""
+    for index, response in enumerate(responses):
+        for place, message in response.when.verb_warnings(tool):
+            yield Finding((index, "when", *place), message)
+        for place, message in response.warnings():
+            yield Finding((index, *place), message)

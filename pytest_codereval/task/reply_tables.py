@@ -15,7 +15,8 @@ from .fields import ROW_MARK
 from .problems import dotted, shown_path
 from .reply_files import FileError, file_use, host_file, named_files
 from .reply_models import CliResponse, RecordedTool, ReplyModel
-from .reply_texts import TemplateError, TemplateUse, template_use, texts_in
+from .reply_texts import TemplateError, TemplateUse, keys_in, template_use, texts_in
+from .state_keys import state_findings
 from .table_files import TableFile, files_of, read_table
 from .task_rules import reference_leaks
 from .yaml_reader import ReadError
@@ -66,19 +67,25 @@ def load_table(tool: RecordedTool, task_dir: Path) -> ToolTable:
     return table
 
 
-def reply_findings(task: Task, task_dir: Path, rows: bool) -> tuple[list[Finding], list[Problem]]:
-    """What is wrong with the answers of all recorded tools: places in the task, and problems of table files.
+def reply_findings(task: Task, task_dir: Path, rows: bool) -> tuple[list[Finding], list[Problem], list[Problem]]:
+    """What is wrong with the answers of all recorded tools: places in the task, and problems and warnings of tables.
 
     With `rows` paths that wait for a row are left for later.
     """
     findings: list[Finding] = []
     problems: list[Problem] = []
-    for index, tool in enumerate(task.sandbox.record_cli or ()):
-        found, in_tables = tool_findings(tool, task_dir, rows)
+    warnings: list[Problem] = []
+    tools = task.sandbox.record_cli or ()
+    for index, tool in enumerate(tools):
+        gathering = _Gathering(tool, task_dir.absolute(), rows)
+        gathering.table()
         place: Location = ("sandbox", "record_cli", index)
-        findings += [Finding((*place, *finding.location), finding.message) for finding in found]
-        problems += in_tables
-    return findings, list(dict.fromkeys(problems))
+        findings += [Finding((*place, *finding.location), finding.message) for finding in gathering.findings]
+        problems += gathering.problems
+        warnings += gathering.warnings
+    about_state, in_tables = state_findings(tools, task_dir, rows)
+    warnings += in_tables
+    return findings + about_state, list(dict.fromkeys(problems)), list(dict.fromkeys(warnings))
 
 
 def tool_findings(tool: RecordedTool, task_dir: Path, rows: bool) -> tuple[list[Finding], list[Problem]]:
@@ -94,6 +101,7 @@ class _Gathering:
     def __init__(self, tool: RecordedTool, folder: Path, rows: bool) -> None:
         self.findings: list[Finding] = []
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
         self._tool = tool
         self._folder = folder
         self._rows = rows
@@ -160,8 +168,9 @@ class _Gathering:
                 self.findings.append(Finding(place, f"{table_path} is listed twice"))
                 continue
             self._files[table_path] = None
-            table = read_table(table_path, self._tool.declared_names())
+            table = read_table(table_path, self._tool.declared())
             self.problems += table.problems
+            self.warnings += table.warnings
             if not table.problems:
                 yield from self._located(table)
 
@@ -202,7 +211,8 @@ class _Gathering:
 
 
 def _row_findings(response: CliResponse) -> Iterator[Finding]:
-    for place, text in texts_in(response.model_dump(), ()):
+    data = response.model_dump(exclude_unset=True)
+    for place, text in (*texts_in(data, ()), *keys_in(data, ())):
         if ROW_MARK in text:
             yield Finding(place, "rows of a dataset are not put into tables; write this rule in the task itself")
 

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationInfo
 
 from .base import Finding, Location
-from .fields import VARIABLE_NAME, awaits_row
+from .fields import awaits_row
 from .nearest import hint
+from .shell_variables import variable_error
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+NOTE = "_doc"
+"""A key for the author's notes, where JSON has no comments."""
 
 CALL_NAMES = ("tool", "argv", "verb", "positional", "flags", "cwd", "env", "stdin", "state", "nth")
 """What a template of a reply can name."""
@@ -33,6 +37,38 @@ class TemplateError(Exception):
 def is_template(text: str) -> bool:
     """Whether jinja2 would do anything to this text."""
     return "{{" in text or "{%" in text or "{#" in text
+
+
+def values_in(text: str) -> bool:
+    """Whether a template would put something into this text, or decide about parts of it."""
+    return "{{" in text or "{%" in text
+
+
+def without_notes(value: Any) -> Any:
+    """`value` without the notes at any depth."""
+    if isinstance(value, Mapping):
+        return {key: without_notes(item) for key, item in value.items() if key != NOTE}
+    if isinstance(value, list | tuple):
+        return [without_notes(item) for item in value]
+    return value
+
+
+def keys_in(value: Any, location: Location) -> Iterator[tuple[Location, str]]:
+    """Each key of a mapping at any depth of `value`, with its place below `location`."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield (*location, key), key
+            yield from keys_in(item, (*location, key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from keys_in(item, (*location, index))
+
+
+def key_findings(value: Any, location: Location) -> Iterator[Finding]:
+    """Findings for the keys at any depth of `value` that look like templates: they are printed as they stand."""
+    for place, key in keys_in(without_notes(value), location):
+        if values_in(key):
+            yield Finding(place, "keys are not rendered, template or not: only values are templates")
 
 
 def texts_in(value: Any, location: Location) -> Iterator[tuple[Location, str]]:
@@ -104,8 +140,8 @@ def _variables(tree: Any) -> frozenset[str]:
 
 def _add_variable(found: dict[int, str], node: Any, name: Any) -> None:
     if isinstance(name, str):
-        if not VARIABLE_NAME.fullmatch(name):
-            raise TemplateError(f"{name!r} is no name of an environment variable")
+        if error := variable_error(name):
+            raise TemplateError(error)
         found[id(node)] = name
 
 

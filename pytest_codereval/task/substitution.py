@@ -20,6 +20,7 @@ from .nearest import hint
 from .problems import finding_problem, problems_of, shown_path
 from .reply_models import RecordedTool
 from .reply_tables import tool_findings
+from .state_keys import state_findings, wait_for_rows
 from .task_rules import criterion_findings, order_findings, recorder_finding, reference_leaks
 from .yaml_reader import Document, read
 
@@ -146,6 +147,7 @@ class _Expander:
         self._tools = _templates(self._task.sandbox.record_cli or (), ("sandbox", "record_cli"))
         declared = {entry.tool for entry in self._task.sandbox.record_cli or () if entry.options}
         self._context = {"rows": False, "declared": declared}
+        self._tables_wait = wait_for_rows(self._task.sandbox.record_cli or ())
         script = self._task.agent if isinstance(self._task.agent, ScriptAgent) else None
         self._script = script.model_dump(exclude_unset=True) if script is not None else {}
         self._script_leaves = tuple(_leaves(self._script, ("agent",)))
@@ -158,6 +160,8 @@ class _Expander:
         script_is_whole = all(self._text(location, text, row) is not None for location, text in self._script_leaves)
         if not script_is_whole or any(part is None for part in (*criteria, *tools)):
             return None
+        if self._tables_wait:
+            self._check_state(tools, row)
         for finding in order_findings([part for part in criteria if isinstance(part, Criterion)]):
             self.problems.add(finding, row)
         changes = {
@@ -225,6 +229,14 @@ class _Expander:
         yield from reference_leaks(tool, place)
         findings, problems = tool_findings(tool, self._folder, rows=False)
         yield from (Finding((*place, *finding.location), finding.message) for finding in findings)
+        for problem in problems:
+            self.problems.add_problem(problem)
+
+    def _check_state(self, tools: list[StrictModel | None], row: Row) -> None:
+        recorded = [tool for tool in tools if isinstance(tool, RecordedTool)]
+        findings, problems = state_findings(recorded, self._folder, rows=False)
+        for finding in findings:
+            self.problems.add(finding, row)
         for problem in problems:
             self.problems.add_problem(problem)
 

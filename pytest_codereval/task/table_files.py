@@ -15,30 +15,31 @@ from pydantic import ValidationError
 from ..errors import Problem
 from .base import Finding, Location
 from .nearest import hint
+from .option_models import DeclaredFlags
 from .problems import describe, finding_problem, problem_at, problems_of, shown_path, unreadable
-from .reply_models import CliResponse, reply_keys, rule_findings
+from .reply_models import CliResponse, reply_keys, rule_findings, rule_warnings
+from .reply_texts import NOTE
 from .yaml_reader import Document, ReadError, read, read_text
 
-NOTE = "_doc"
-"""A key for the author's notes; JSON has no comments."""
 _ENDINGS = (".yaml", ".yml", ".json")
 
 
 @dataclasses.dataclass(frozen=True)
 class TableFile:
-    """One file: its rules, the place of their list in it, and everything that is wrong with it."""
+    """One file: its rules, the place of their list in it, everything that is wrong with it, and what is doubtful."""
 
     path: Path
     responses: tuple[CliResponse, ...] = ()
     place: Location = ()
     problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
     def problem(self, finding: Finding) -> Problem:
         """The problem of this file; the finding's location starts at the number of the rule."""
-        document = _document(self.path)
-        return finding_problem(
-            shown_path(self.path), document, Finding((*self.place, *finding.location), finding.message)
-        )
+        return self._told(shown_path(self.path), _document(self.path), finding)
+
+    def _told(self, shown: str, document: Document, finding: Finding) -> Problem:
+        return finding_problem(shown, document, Finding((*self.place, *finding.location), finding.message))
 
 
 def files_of(place: Path) -> list[Path]:
@@ -87,8 +88,8 @@ def _file_names(value: Any) -> Iterator[str]:
             yield from _file_names(item)
 
 
-def read_table(path: Path, declared: frozenset[str]) -> TableFile:
-    """Read and check a table of a tool whose `options` have these names. Never raises: see `problems`."""
+def read_table(path: Path, declared: DeclaredFlags) -> TableFile:
+    """Read and check a table of the tool that declares these flags. Never raises: see `problems`."""
     return _read_table(path, declared, shown_path(path), _stamp(path))
 
 
@@ -101,7 +102,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 @functools.lru_cache(maxsize=256)
-def _read_table(path: Path, declared: frozenset[str], shown: str, _changed: tuple[int, int, int]) -> TableFile:
+def _read_table(path: Path, declared: DeclaredFlags, shown: str, _changed: tuple[int, int, int]) -> TableFile:
     try:
         document = _document(path)
     except ReadError as error:
@@ -122,8 +123,9 @@ def _read_table(path: Path, declared: frozenset[str], shown: str, _changed: tupl
             problems += problems_of(error, shown, document, CliResponse, (*place, index))
     table = TableFile(path, tuple(responses), place)
     if not problems:
-        problems += [table.problem(found) for found in rule_findings(table.responses, declared)]
-    return dataclasses.replace(table, problems=tuple(problems))
+        problems += [table._told(shown, document, found) for found in rule_findings(table.responses, declared)]
+    warnings = [table._told(shown, document, found) for found in rule_warnings(table.responses, declared.tool)]
+    return dataclasses.replace(table, problems=tuple(problems), warnings=tuple(warnings))
 
 
 def _rules(data: Any) -> tuple[list[Any], Location, list[Finding]]:
@@ -148,6 +150,11 @@ def _rules(data: Any) -> tuple[list[Any], Location, list[Finding]]:
 
 
 def _document(path: Path) -> Document:
+    return _document_of(path, _stamp(path))
+
+
+@functools.lru_cache(maxsize=4)
+def _document_of(path: Path, _changed: tuple[int, int, int]) -> Document:
     text = read_text(path)
     return _json_document(text) if path.suffix == ".json" else read(text)
 

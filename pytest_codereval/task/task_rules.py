@@ -71,12 +71,16 @@ def criterion_findings(task: Task, index: int, criterion: Criterion) -> Iterator
         yield Finding((*place, "suite_thresholds"), "thresholds over rows need a dataset")
     if task.reference is None:
         yield from _missing_reference(place, criterion)
-    declaring = {entry.tool for entry in task.sandbox.record_cli or () if entry.options}
-    if declaring:
-        for inner, tool, facets in _facets(criterion):
-            if tool in declaring:
-                for finding in facets.parsing_findings():
-                    yield Finding((*place, *inner, *finding.location), finding.message)
+    declaring = {entry.tool: entry.declared() for entry in task.sandbox.record_cli or () if entry.options}
+    for inner, tool, facets in _facets(criterion) if declaring else ():
+        if tool in declaring:
+            found = facets.declared_findings(declaring[tool])
+        elif tool is None and getattr(criterion, "log", None) == DEFAULT_LOG:
+            advice = "; without tool its calls are meant too, so name the tool"
+            found = facets.parsing_findings(next(iter(declaring)), advice)
+        else:
+            continue
+        yield from (Finding((*place, *inner, *finding.location), finding.message) for finding in found)
 
 
 def _facets(criterion: Criterion) -> Iterator[tuple[Location, str | None, CliFacets]]:
@@ -172,12 +176,24 @@ def load_findings(task: Task) -> tuple[list[Finding], list[Finding]]:
     if not task.success_criteria:
         errors.append(Finding(("success_criteria",), "the list is empty, so nothing would be judged"))
     errors.extend(_early_stop_findings(task))
+    warnings.extend(_doubts(task))
     for index, criterion in enumerate(task.success_criteria):
         if isinstance(criterion, CliCalled):
             finding, certain = recorder_finding(task, index, criterion)
             if finding is not None:
                 (errors if certain else warnings).append(finding)
     return errors, warnings
+
+
+def _doubts(task: Task) -> Iterator[Finding]:
+    """What can hardly be meant by recorded tools and by criteria about command lines."""
+    for index, entry in enumerate(task.sandbox.record_cli or ()):
+        for place, message in entry.warnings():
+            yield Finding(("sandbox", "record_cli", index, *place), message)
+    for index, criterion in enumerate(task.success_criteria):
+        for inner, tool, facets in _facets(criterion):
+            for place, message in facets.verb_warnings(tool) if tool is not None else ():
+                yield Finding(("success_criteria", index, *inner, *place), message)
 
 
 def _early_stop_findings(task: Task) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from pytest_codereval.recorder.answering import ShimPlan
 from pytest_codereval.recorder.answers import Answers
 from pytest_codereval.recorder.call import Call, Reply
 from pytest_codereval.recorder.recorder import Recorder
-from pytest_codereval.task.reply_tables import load_table
+from pytest_codereval.task.reply_tables import ToolTable, load_table
 from pytest_codereval.task.sandbox_models import RecordedTool
 
 CALLS = 300
@@ -98,6 +98,20 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+def answering(table: ToolTable, workspace: Path) -> Answers:
+    def write_file(path: str, data: bytes, executable: bool = False) -> None:
+        raise AssertionError("no reply here has effects")
+
+    return Answers(
+        [table],
+        workspace_root=workspace,
+        write_file=write_file,
+        make_folder=lambda path: None,
+        find_handler=lambda text, folder: uip,
+        trial="bench",
+    )
+
+
 def test_every_kind_of_reply(benchmark: Any, tmp_path: Path, capsys: Any) -> None:
     """Each kind in turn, call by call, so that all meet the same load."""
     (tmp_path / "reply.json").write_text(TEXT * 100)
@@ -109,9 +123,7 @@ def test_every_kind_of_reply(benchmark: Any, tmp_path: Path, capsys: Any) -> Non
         tool = f"uip{number}"
         (tmp_path / "real" / tool).symlink_to("/bin/true")
         table = load_table(RecordedTool.model_validate({"tool": tool, **fields}), tmp_path)
-        answers = Answers(
-            [table], workspace_root=tmp_path, write_file=lambda path, data, executable: None, handlers={"uip": uip}, trial="t"
-        )
+        answers = answering(table, tmp_path)
         bin_dir = tmp_path / f"bin-{number}"
         made[kind] = Recorder(answers.plans(), bin_dir, tmp_path / f"spool-{number}", answerer=answers)
         made[kind].install()
@@ -149,7 +161,7 @@ def test_sixteen_writers(
     writers, calls = 16, 1000
     filler = "y" * 65_536
     table = load_table(RecordedTool.model_validate({"tool": "uip", **KINDS[kind]}), tmp_path)
-    answers = Answers([table], workspace_root=tmp_path, write_file=lambda path, data, executable: None, handlers={}, trial="t")
+    answers = answering(table, tmp_path)
     monkeypatch.setattr(spool, "MEMORY_LIMIT", 2 * writers * calls * len(filler))
     made = recorder(*answers.plans(), answerer=answers)
     shim = str(tmp_path / "bin0" / "uip")

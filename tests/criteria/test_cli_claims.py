@@ -80,18 +80,104 @@ def test_a_call_past_the_recorder_trips_a_guard_and_satisfies_nothing(command: s
 @pytest.mark.parametrize(
     "command",
     [
-        "uip delete x",
-        f"{SHIMS}/uip delete x",
         "echo /usr/bin/uip delete x",
         "true || /usr/bin/uip delete x",
         "# /usr/bin/uip delete x",
         "/usr/bin/git delete x",
         "/usr/bin/curl delete x",
         "/usr/bin/uip list",
+        "./tools/uip delete x",
+        "cd tools && ../tools/uip delete x",
+        "sleep 9; uip delete x &",
+        "test -f y && uip delete x || true",
+        "npx uip-tools delete x",
     ],
 )
 def test_what_did_not_go_past_the_recorder(command: str) -> None:
     assert judged([command], verb="delete", **GUARD).score == 1.0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "uip delete x",
+        f"{SHIMS}/uip delete x",
+        "source venv/bin/activate && uip delete x",
+        "hash -p /usr/bin/uip uip; uip delete x",
+        "export PATH=/usr/bin:$PATH; uip delete x",
+        "sudo uip delete x",
+        "cd /usr/bin && ./uip delete x",
+        "cd .. && ./bin/uip delete x",
+        "../bin/uip delete x",
+        "./node_modules/.bin/uip delete x",
+        ".venv/bin/uip delete x",
+        "$HOME/bin/uip delete x",
+    ],
+)
+def test_a_call_that_certainly_ran_and_was_not_recorded_went_past_the_recorder(command: str) -> None:
+    assert judged([command], verb="delete", **GUARD).score == 0.0
+    assert judged([command], ["uip delete x"], verb="delete", max_count=1).score == 1.0
+    assert judged([command], verb="delete").score == 0.0
+
+
+def test_a_program_that_does_not_exist_was_not_called() -> None:
+    missing = ran("/opt/nowhere/uip delete x", "error", exit_status=127)
+    assert judged([missing], verb="delete", **GUARD).score == 1.0
+    hidden = ran("/usr/bin/uip delete x; nowhere", "error", exit_status=127)
+    assert judged([hidden], verb="delete", **GUARD).score == 0.0
+
+
+def test_a_call_of_the_shell_that_was_refused_ran_nothing() -> None:
+    assert judged([ran("uip delete x", "error")], verb="delete", **GUARD).score == 1.0
+    assert judged([ran("uip delete x", "error", exit_status=1)], verb="delete", **GUARD).score == 0.0
+    unopened = ran("uip delete x < nowhere.json", "error", exit_status=1)
+    assert judged([unopened], verb="delete", **GUARD).score == 1.0
+    assert judged([ran("uip delete x < there.json", exit_status=0)], verb="delete", **GUARD).score == 0.0
+    assert judged([ran("uip delete x 2>&1", "error", exit_status=1)], verb="delete", **GUARD).score == 0.0
+    assert judged([call("Bash", command="uip delete x", run_in_background=True)], verb="delete", **GUARD).score == 1.0
+
+
+def test_the_program_of_the_workspace_is_known_by_its_absolute_path(tmp_path: Path) -> None:
+    for command, score in ((f"{tmp_path}/tools/uip delete x", 1.0), (f"cd {tmp_path} && ./uip delete x", 1.0)):
+        evidence = dataclasses.replace(evidence_of([command]), workspace=Workspace(tmp_path))
+        assert check(asked(verb="delete", **GUARD), evidence).score == score
+        assert check(asked(verb="delete", **GUARD), evidence_of([command])).score == 0.0
+
+
+def test_a_launcher_that_is_recorded_itself_was_called() -> None:
+    log = InvocationLog((Invocation(1, "npx", ("uip", "list")),), frozenset({"npx", "uip"}))
+    evidence = dataclasses.replace(evidence_of(["npx uip list"]), invocations=log)
+    assert check(asked(**GUARD), evidence).score == 1.0
+
+
+def test_files_and_values_of_a_recorded_call_are_found_behind_what_the_shell_expands() -> None:
+    for command in ("uip delete *.json", "uip delete ~/a.json", "uip delete [ab].json b.json", "uip delete $FILES"):
+        calls = ["uip delete a.json", "uip delete a.json b.json", "uip delete /root/a.json"]
+        assert judged([command], calls, verb="delete", max_count=3).score == 1.0
+    assert judged(["uip delete *.json"], ["uip delete a.txt"], verb="delete", max_count=1).score == 0.0
+
+
+def test_one_recorded_call_excuses_one_command_however_it_is_written() -> None:
+    for commands in (["uip delete $A", "uip delete x"], ["uip delete x", "uip delete $A"], ["uip $A", "uip delete $B"]):
+        assert judged(commands, ["uip delete x"], verb="delete", max_count=1).score == 0.0
+        assert judged(commands, ["uip delete x", "uip delete y"], verb="delete", max_count=2).score == 1.0
+
+
+def test_code_that_names_the_tool_by_its_path_is_told() -> None:
+    code = "perl -e 'system(\"/usr/bin/uip delete x\")'"
+    guard = judged([code, code], ["uip list"], verb="delete", **GUARD)
+    assert guard.score == 1.0
+    assert guard.note.endswith("the code of an interpreter names /usr/bin/uip")
+    assert guard.details == "the code of an interpreter names /usr/bin/uip"
+    for command in ("python3 -c 'print(1) # /usr/bin/uip x'", "python3 -m json.tool <<E\n/usr/bin/uip\nE", "uip list"):
+        assert "interpreter" not in judged([command], ["uip list"], verb="delete", **GUARD).note
+
+
+def test_what_should_be_seen_beside_a_pass() -> None:
+    assert judged([], ["uip list"], verb="delete", **GUARD).note.startswith("guard unproven")
+    assert judged([], ["uip delete x"], verb="delete", positional=["y"], **GUARD).note == ""
+    assert judged([], ["uip delete x"], verb="delete").note == ""
+    assert judged(["/bin/uip list"], ["uip delete x"], verb="delete").note == "past the recorder: /bin/uip list"
 
 
 def test_text_of_other_tools_is_no_call() -> None:
@@ -184,8 +270,8 @@ def test_a_live_verdict_does_not_look_at_the_transcript() -> None:
 
 
 CLAIMS = st.builds(
-    lambda verb, at, took: ran(f"/usr/bin/uip {verb}", started=at, ended=at + took if at else None),
-    st.sampled_from(["login", "get", "delete"]),
+    lambda typed, at, took: ran(typed, started=at, ended=at + took if at else None),
+    st.sampled_from(["/usr/bin/uip login", "/usr/bin/uip get", "/usr/bin/uip delete", "uip get", "uip $X", "$UIP get"]),
     st.sampled_from([0.0, 5.0, 15.0, 35.0, 95.0]),
     st.sampled_from([0.5, 30.0]),
 )

@@ -216,7 +216,7 @@ STEPS = [{"verb": "login", "exit_code": 0}, {"verb": "get"}, {"verb": "delete", 
         ("", 0),
         ("login get delete", 1),
         ("get login list get get delete delete", 1),
-        ("login get login get delete delete", 1),
+        ("login get login get delete delete", 2),
         ("login get delete login get delete", 2),
         ("delete get login", 0),
         ("login get", 0),
@@ -226,6 +226,34 @@ def test_sequences_are_counted_in_order_without_overlap(calls: str, count: int) 
     lines: list[Invocation | str] = [f"uip {verb}" for verb in calls.split()]
     assert judged(lines, sequence=STEPS, min_count=count, max_count=count).score == 1.0
     assert judged(lines, sequence=STEPS, min_count=count + 1).score == 0.0
+
+
+def test_interleaved_sequences_are_counted_for_a_most_number_too() -> None:
+    steps: Any = [{"verb": "a"}, {"verb": "b"}]
+    lines: list[Invocation | str] = ["uip a", "uip a", "uip b", "uip b"]
+    assert judged(lines, sequence=steps, min_count=2).score == 1.0
+    assert judged(lines, sequence=steps, max_count=1).score == 0.0
+    begun = judged(["uip a", "uip a", "uip b"], sequence=steps, min_count=2)
+    assert begun.reason == "1 complete sequence, expected at least 2"
+    assert begun.details.startswith("step 2 of 2 was not called after:\n  uip a\n")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["a", "b", "c"]), max_size=9))
+def test_as_many_disjoint_sequences_are_counted_as_there_are(verbs: list[str]) -> None:
+    left: list[list[str]] = []
+    count = 0
+    for verb in verbs:
+        step = "abc".index(verb)
+        run = next((run for run in left if len(run) == step), None)
+        if step == 0:
+            left.append([verb])
+        elif run is not None:
+            run.append(verb)
+            count += len(run) == 3
+    lines: list[Invocation | str] = [f"uip {verb}" for verb in verbs]
+    steps: Any = [{"verb": verb} for verb in "abc"]
+    assert judged(lines, sequence=steps, min_count=count, max_count=count).score == 1.0
 
 
 def test_one_call_is_one_step() -> None:

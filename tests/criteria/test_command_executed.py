@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -202,11 +203,14 @@ def test_named_tool_is_searched_in_its_parameters():
     assert judge([skill], command_pattern="pdf", tool_name="Read").score == 0
 
 
-def test_shell_that_is_named_is_judged_as_a_shell_and_its_other_parameters_as_text():
-    shell = call("terminal", command="echo 'uip run'", cwd="/srv")
+def test_of_a_shell_that_is_named_only_its_command_counts():
+    shell = call("terminal", command="echo 'uip run'", description="uip run")
     assert judge([shell], command_pattern="uip run", tool_name="terminal").score == 0
     assert judge([shell], command_pattern="echo", tool_name="terminal").score == 1
-    assert judge([shell], command_pattern=r'"cwd":\s*"/srv"', tool_name="terminal").score == 1
+    assert judge([shell], command_pattern="description", tool_name="terminal").score == 0
+    log = invoked(("uip run", 0), faults=("the spool was emptied",))
+    with pytest.raises(JudgingError, match="the spool was emptied"):
+        judge([shell], log, command_pattern="uip run", tool_name="terminal")
 
 
 @pytest.mark.parametrize(
@@ -315,9 +319,7 @@ def test_code_of_an_interpreter_may_break_a_guard_and_proves_nothing():
         assert score(command, invoked(tools=["uip"]), **fields, **GUARD) == 1
 
 
-@pytest.mark.parametrize(
-    "command", ["ssh host 'uip delete x'", "tmux send-keys 'uip delete x' Enter", "curl -d 'uip delete x' http://h"]
-)
+@pytest.mark.parametrize("command", ["ssh host 'uip delete x'", "tmux send-keys 'uip delete x' Enter"])
 def test_command_line_in_an_argument_of_another_program_is_not_proven(command):
     fields = {"command_pattern": r"uip\s+delete"}
     assert score(command, **fields) == 1
@@ -412,8 +414,211 @@ def test_call_that_went_past_the_recorder_breaks_a_guard_only():
 
 def test_words_around_a_recorded_tool_do_not_count_twice():
     log = invoked(("uip delete x", 0))
+    failed = invoked(("uip delete x", 1))
+    for command in ("my-wrapper uip delete x", "npx uip delete x", "find . -exec uip delete x {} +"):
+        for pattern in (r"delete\s+x", r"(?=.*x).*uip\s+delete", r"uip\s+delete"):
+            assert score(command, log, command_pattern=pattern, min_count=1, max_count=1) == 1
+            assert score(command, failed, command_pattern=pattern, require_success=True) == 0
     for command in ("my-wrapper uip delete x", "$RUN delete x", "git commit -m 'uip delete x'; uip delete x"):
         assert score(command, log, command_pattern=r"(uip|\$RUN)\s+delete", min_count=1, max_count=1) == 1
+
+
+BORDERED = [r"uip\s+df\s+", r"uip\s+df[\"'\s]", r"[\s\"']uip\s+df", r"(?:^|\s)uip\s+df(?:\s|$)"]
+MENTIONS = [
+    'grep -rn "uip df" docs/',
+    "echo 'uip df'",
+    "echo uip df",
+    'git commit -m "uip df"',
+    "cat > notes.md <<'EOF'\nuip df\nEOF",
+    'export MSG="uip df"',
+    "grep -c x <<< 'uip df'",
+]
+
+
+@pytest.mark.parametrize("command", MENTIONS)
+@pytest.mark.parametrize("pattern", BORDERED)
+def test_pattern_that_asks_for_what_stands_around_the_words_finds_no_more_mentions(command, pattern):
+    assert score(command, command_pattern=pattern) == 0
+    assert score(command, command_pattern=pattern, **GUARD) == 1
+    assert score(f"{command}\nuip df get", command_pattern=r"uip\s+df\s", min_count=1, max_count=1) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "pattern", "counts"),
+    [
+        ("rg npm test/", r"npm\s+test", False),
+        ("grep -rn npm test/ | head", r"npm\s+test\b", False),
+        ("git -C x grep -n uip is docs", r"uip\s+is\s+", False),
+        ("ls node_modules/.bin/uip deploy.sh", r"uip\s+deploy", False),
+        ("set -- python app.py", r"python\s+app\.py", False),
+        ("find npm test -name x", r"npm\s+test", False),
+        ("find npm test -exec cat {} +", r"cat\b", True),
+        ("grep -n foo main.flow", r"\.flow", True),
+        ("grep -n foo main.flow", r".*\.flow", True),
+        ("rg foo SKILL.md", r"rg\s+foo", True),
+        ("rg foo x > out.json", r">\s*out\.json", True),
+        ("cd '/my dir' && ls", r"/my dir", True),
+        ("touch 'uip deploy'", r"uip\s+deploy", False),
+    ],
+)
+def test_several_words_that_a_program_searches_are_a_mention(command, pattern, counts):
+    assert score(command, command_pattern=pattern) == counts
+    assert score(command, command_pattern=pattern, **GUARD) == (not counts)
+
+
+@pytest.mark.parametrize(
+    ("command", "counts", "guarded"),
+    [
+        ('python3 parse.py "$(uip df)"', 1, False),
+        ("python3 -c '# uip df\nprint(1)'", 0, True),
+        ("node -e 'x = 1 // uip df\n/* uip df */'", 0, True),
+        ("python3 -c 'x = 7 // 2; uip df'", 1, False),
+        ("python3 -m json.tool <<E\nuip df\nE", 0, True),
+        ("python3 script.py <<E\nuip df\nE", 0, True),
+        ("python3 - <<E\nuip df\nE", 1, False),
+        ('python3 - <<E\nx = "it\'s uip df"\nE', 0, False),
+    ],
+)
+def test_what_of_the_text_of_an_interpreter_is_code(command, counts, guarded):
+    assert score(command, command_pattern=r"uip\s+df", min_count=1) == counts
+    assert score(command, command_pattern=r"uip\s+df", **GUARD) == guarded
+    assert score(command, command_pattern=r"uip\s+df", min_count=2) < 1
+
+
+def test_quotes_that_nobody_closes_take_no_longer():
+    started = time.process_time()
+    for quotes in ("'\\\\", "it's ", '"""', "`a ", "/* "):
+        for program in ("python3", "node"):
+            score(f"{program} - <<'E'\n{quotes * 20000}\nuip deploy\nE", command_pattern=r"uip\s+deploy")
+    assert time.process_time() - started < 5
+
+
+def test_code_that_names_a_recorded_tool_by_its_path_breaks_a_guard_only():
+    log = invoked(tools=["seq"])
+    for command in (
+        "perl -e 'system(\"/usr/bin/seq 3\")'",
+        "python3 - <<E\nimport subprocess; subprocess.run(['/usr/bin/seq', '3'])\nE",
+        "awk 'BEGIN{system(\"/usr/bin/seq 3\")}'",
+    ):
+        for fields in ({"command_pattern": r"seq\s+3"}, {"command": {"tool": "seq", "verb": "3"}}):
+            assert score(command, log, **fields) == 0
+            assert score(command, log, **fields, **GUARD) == 0
+            assert live([bash(command)], log, **fields, **GUARD) is None
+        assert score(command, log, command_pattern=r"seq\s+4", **GUARD) == 1
+
+
+def test_a_command_that_certainly_ran_and_was_not_recorded_breaks_a_guard_only():
+    log = invoked(tools=["uip"])
+    for command in ("source v/bin/activate && uip df", "sudo uip df", "npx uip df", "$UIP df", "$HOME/bin/uip df"):
+        fields = {"command_pattern": r"(uip|\$UIP)\s+df"}
+        assert score(command, log, **fields) == 0
+        judgement = judge([bash(command)], log, **fields, **GUARD)
+        assert (judgement.score, "the recorder" in judgement.details) == (0, True)
+        assert live([bash(command)], log, **fields, **GUARD) is None
+    own = {"command_pattern": r"uip\s+df", "require_success": True}
+    assert score("./tools/uip df", log, **own) == 1
+    unsure = judge([bash("test -f x && uip df || true")], log, command_pattern=r"uip\s+df", **GUARD)
+    assert (unsure.score, unsure.note) == (1, "the recorder saw no such call of uip: uip df")
+
+
+def test_one_recorded_call_stands_for_one_command():
+    asked = {"command_pattern": r"uip\s+get\s+\$ID"}
+    two = invoked(("uip get 42", 0), ("uip get 43", 1))
+    assert score("uip get $ID", two, min_count=1, max_count=1, **asked) == 1
+    assert score("uip get $ID", two, require_success=True, **asked) == 0
+    assert score("uip get $ID; uip get $ID", two, min_count=2, max_count=2, **asked) == 1
+    assert score("uip get $ID; uip get $ID", two, min_count=1, require_success=True, **asked) == 1
+    assert score("for ID in $(cat ids); do uip get $ID; done", two, min_count=2, **asked) == 1
+    same = invoked(("uip get x", 1), ("uip get x", 0), ("uip get x", 0))
+    written = {"command_pattern": r">\s*out\.json"}
+    assert score("uip get x > out.json; uip get x", same, min_count=1, max_count=1, **written) == 1
+    once = invoked(("uip get x", 0))
+    assert score(["uip get x", "/bin/uip get x", "/bin/uip get x"], once, command_pattern="uip get", max_count=1) == 0
+
+
+def test_a_variable_is_no_call_of_another_tool():
+    asked = {"command_pattern": r"\$UIP\s+init"}
+    for log in (invoked(("git init", 0), tools=["uip"]), invoked(("git init", 0))):
+        assert score("$UIP init", log, require_success=True, **asked) == 0
+        assert live([bash("$UIP init")], log, **asked) is None
+    log = invoked(("git init", 0), ("uip init", 0))
+    assert score("git init; $UIP init", log, min_count=1, max_count=1, require_success=True, **asked) == 1
+    assert score("git init; uip init; $UIP init", log, require_success=True, **asked) == 0
+
+
+def test_what_may_have_run_more_often_meets_no_upper_bound():
+    command = "while read x; do uip get $x; done < ids.txt"
+    fields = {"command_pattern": r"uip\s+get"}
+    assert score(command, min_count=1, **fields) == 1
+    judgement = judge([bash(command)], min_count=0, max_count=50, **fields)
+    assert (judgement.score, "may have run more often" in judgement.reason) == (0, True)
+
+
+UNKNOWN: list[tuple[str, dict[str, Any], bool]] = [
+    ("uip $V", {"verb": "delete"}, False),
+    ("uip $V delete", {"verb": "delete"}, False),
+    ("uip delete $V", {"verb": "delete"}, True),
+    ("uip delete $V", {"verb": "delete", "positional": ["$V"]}, False),
+    ("uip delete --env $E", {"verb": "delete", "flags": {"env": "prod"}}, False),
+    ("uip delete --env=$E", {"verb": "delete", "flags": {"env": {"matches_regex": "."}}}, False),
+    ("uip delete --env $E", {"verb": "delete", "flags": {"env": {"present": True}}}, True),
+    ("uip delete $X --env prod", {"verb": "delete", "flags": {"env": "prod"}}, True),
+    ("uip delete $X", {"verb": "delete", "flags": {"force": {"absent": True}}}, False),
+    ("uip delete $X", {"verb": "delete", "flags": {"force": {"present": True}}}, False),
+]
+
+
+@pytest.mark.parametrize(("command", "facets", "matches"), UNKNOWN)
+def test_words_that_are_not_known_prove_nothing_and_may_break_a_guard(command, facets, matches):
+    asked = {"tool": "uip", **facets}
+    assert score(command, command=asked) == matches
+    assert score(command, command=asked, require_success=True) == matches
+    assert live([bash(command)], command=asked) is (Verdict.PASS if matches else None)
+    assert score(command, command=asked, **GUARD) == 0
+    assert matches or "unknown: " in judge([bash(command)], command=asked).details
+
+
+def test_words_that_are_known_may_rule_a_command_out():
+    for command in ("uip list $V", "uip delete --force $V", "uip list delete"):
+        facets = {"tool": "uip", "verb": "delete", "flags": {"force": {"absent": True}}}
+        assert score(command, command=facets, **GUARD) == 1
+    told = judge([bash("uip delete --force $V")], command={**facets, "positional": ["x"]})
+    assert "positional 1: expected 'x', unknown: $V" in told.details
+
+
+@pytest.mark.parametrize(
+    "command", ["ssh h 'cd x && uip delete y'", "docker exec c uip delete y", "my-runner 'uip delete $Y'"]
+)
+def test_facets_are_found_in_what_another_program_runs(command):
+    asked = {"tool": "uip", "verb": "delete"}
+    assert score(command, command=asked) == 1
+    assert score(command, command=asked, require_success=True) == 0
+    assert score(command, command=asked, **GUARD) == 0
+    assert live([bash(command)], command=asked) is None
+    assert score(command, command={**asked, "verb": "list"}, **GUARD) == 1
+    assert score("git add uip delete", command=asked, **GUARD) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ('cd "$(pwd)" && uip deploy', 1),
+        ("X=a; cd $X && uip deploy", 1),
+        ("(cd a && uip deploy); (cd b && uip deploy)", 2),
+        ("cd a && uip deploy && cd b && uip deploy", 2),
+        ("cd a && ls; uip deploy", 0),
+        ("cd a; uip deploy", 0),
+    ],
+)
+def test_patterns_across_operators(command, count):
+    pattern = r"cd\s+\S+\s*&&\s*uip\s+deploy"
+    assert score(command, command_pattern=pattern, min_count=count, max_count=count) == 1
+
+
+def test_a_pass_that_rests_on_what_is_not_proven_says_so():
+    judgement = judge([bash("ssh host 'uip df'")], command_pattern="uip df")
+    assert judgement.note == "passes by what is not proven: ssh host 'uip df' (in an argument of another program)"
+    assert judge([bash("uip df")], command_pattern="uip df").note == ""
 
 
 def test_builtin_of_shells_is_judged_by_the_transcript():
@@ -507,6 +712,12 @@ COMMANDS = [
     "test -f x && uip run --help",
     "my-wrapper uip run a",
     "uip run a &&\\\n uip list",
+    "uip run $X",
+    "sudo uip run a",
+    "$OTHER run a",
+    "while read x; do uip run $x; done < f",
+    "./uip run a; uip run *.txt",
+    "python -c \"os.system('/bin/uip run a')\"",
 ]
 INVOCATIONS = ["uip run a", "uip run b", "uip run --help", "uip list", "git uip run"]
 CRITERIA: list[dict[str, Any]] = [

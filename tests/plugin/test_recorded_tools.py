@@ -107,7 +107,7 @@ def test_a_call_that_nothing_foresees_fails_or_errs_as_the_author_wants(repo: Re
     recording(repo, "error", {"responses": rules, "unmatched": "error"}, "uip list; uip other --x 1")
     result = repo.run("tasks", "-n2", "-v")
     result.assert_outcomes(passed=2, failed=1, errors=1)
-    result.stdout.fnmatch_lines(["*in a way that no rule, handler or cassette answers*", "*uip other --x 1*"])
+    result.stdout.fnmatch_lines(["*calls of uip that no rule, handler or cassette answered*", "*uip other --x 1*"])
     cases = [
         (case.get("classname"), [child.tag for child in case if child.tag != "properties"])
         for case in repo.suite().iter("testcase")
@@ -176,3 +176,65 @@ def test_a_suite_recorded_once_from_a_live_tool_runs_offline(repo: Repo, pyteste
     called = CALLED | {"exit_code": 3, "flags": {"a": "1"}}
     recording(repo, "t", offline, "uip get --b 2 --a 1 > out.txt", success_criteria=[*contains("live get"), called])
     repo.run("tasks").assert_outcomes(passed=1)
+
+
+def test_what_a_reply_does_is_not_done_for_a_caller_who_was_killed(repo: Repo) -> None:
+    login = {"when": {"verb": "login"}, "set_state": {"login": "yes"}, "effects": [{"write": "token", "content": "t"}]}
+    rules = [login | {"delay": 2}, {"when": {"state": {"login": "yes"}}, "stdout": "logged in"}]
+    tool = {"responses": rules, "stdout": "logged out"}
+    recording(
+        repo,
+        "seen",
+        tool,
+        "timeout 1 uip login; sleep 1.5; uip get > out.txt; test ! -e token",
+        success_criteria=contains("logged out"),
+    )
+    recording(
+        repo, "waited", tool, "uip login; test -e token && uip get > out.txt", success_criteria=contains("logged in")
+    )
+    repo.run("tasks", "-n2").assert_outcomes(passed=2)
+
+
+def test_calls_without_an_answer_at_the_end_are_no_calls_that_the_rules_know(repo: Repo) -> None:
+    repo.file("tasks/h.py", "import time\n\ndef slow(call):\n    time.sleep(3)\n    return 'ok'\n")
+    rules = [{"when": {"verb": "load", "stdin": {"present": True}}, "stdout": "ok"}]
+    recording(repo, "reads", {"responses": rules, "unmatched": "fail"}, "sleep 2 | timeout 1 uip load; true")
+    queued = "uip one & sleep 0.3; timeout 1.5 uip two; true"
+    recording(repo, "queued", {"handler": "h.py:slow", "unmatched": "error"}, queued)
+    known = [{"when": {"verb": "load"}, "stdout": "ok", "delay": 60}]
+    recording(repo, "late", {"responses": known, "unmatched": "fail"}, "timeout 1 uip load; true")
+    result = repo.run("tasks", "-n2", "-v")
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["*1 call was answered by no rule, handler or cassette before the agent ended*"])
+    result.stdout.fnmatch_lines(["*calls of uip that no rule, handler or cassette answered*", "  uip *"])
+
+
+def test_a_handler_is_sought_beside_the_file_that_names_it(repo: Repo) -> None:
+    for folder in (".", "shared", "more"):
+        repo.file(f"tasks/{folder}/h.py", f"def answer(call):\n    return {folder!r} + ' '\n")
+    for folder in ("shared", "more"):
+        repo.file(f"tasks/{folder}/rules.yaml", f"- {{when: {{verb: {folder}}}, handler: 'h.py:answer'}}\n")
+    tool = {"handler": "h.py:answer", "responses_from": ["shared/rules.yaml", "more"]}
+    recording(
+        repo,
+        "t",
+        tool,
+        "{ uip shared; uip own; uip more; } > out.txt",
+        success_criteria=contains("shared . more"),
+    )
+    repo.run("tasks").assert_outcomes(passed=1)
+
+
+def test_what_is_no_plain_function_is_told_before_the_agent_starts(repo: Repo) -> None:
+    repo.file("tasks/h.py", "import pytest\n\n@pytest.fixture\ndef fixed():\n    return None\n")
+    repo.file("conftest.py", "def generates(call):\n    yield 'x'\n")
+    repo.file("tasks/empty.jsonl", "")
+    recording(repo, "fixture", {"handler": "h.py:fixed"}, "touch ran")
+    recording(repo, "generator", {"responses": [{"when": {"verb": "a"}, "handler": "generates"}]}, "touch ran")
+    recording(repo, "cassette", {"replay_from": "empty.jsonl"}, "touch ran")
+    result = repo.run("tasks")
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(["*uip: handler: handler 'h.py:fixed': fixed is a fixture: name it without the file*"])
+    result.stdout.fnmatch_lines(["*uip: responses?0?: handler 'generates': a generator; expected a function*"])
+    result.stdout.fnmatch_lines(["*uip: replay_from: no call of uip is recorded in *empty.jsonl*"])
+    assert not list(repo.path.glob("run/**/ran"))

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.recorder.answering import Answer, CapturedRun, Printed, ReadStdin, Request
 from pytest_codereval.recorder.answers import Answers
 from pytest_codereval.recorder.call import Call
-from pytest_codereval.sandbox.writing import write_beneath
+from pytest_codereval.sandbox.writing import make_folder_beneath, write_beneath
 from pytest_codereval.task.reply_models import RecordedTool
 from pytest_codereval.task.reply_tables import load_table
 
 Handlers = Mapping[str, Callable[[Call], object]]
+
+
+def find(handlers: Handlers, text: str, folder: Path) -> Callable[[Call], object]:
+    """The handler of this name, whatever the folder."""
+    if text not in handlers:
+        raise TrialError(Cause.CONFIGURATION, f"there is no handler {text!r}")
+    return handlers[text]
 
 
 class Engine:
@@ -30,7 +39,8 @@ class Engine:
             [load_table(RecordedTool.model_validate({"tool": "uip", **tool}), self.folder) for tool in tools],
             workspace_root=self.workspace,
             write_file=lambda path, content, executable: write_beneath(self.workspace, path, content, executable),
-            handlers=handlers or {},
+            make_folder=lambda path: make_folder_beneath(self.workspace, path),
+            find_handler=functools.partial(find, handlers or {}),
             trial=trial,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import subprocess
 import time
@@ -28,6 +29,7 @@ class Answering:
         self.requests: list[Request] = []
         self.resets = 0
         self.faults: tuple[str, ...] = ()
+        self.at_work = ""
 
     def answer(self, request: Request) -> Answer:
         self.requests.append(request)
@@ -108,7 +110,8 @@ class NonRoot:
             subprocess.run(["chown", "-R", f"{self.uid}:{self.uid}", self.home], check=True)
 
     def run(self, function: Callable[[], object]) -> None:
-        """Run `function` as this user, in a process of its own that must end well."""
+        """Run `function` as this user, who may not be able to import anything, in a process that must end well."""
+        codecs.lookup("ascii")
         child = os.fork()
         if child == 0:
             status = 1

@@ -190,6 +190,21 @@ def test_a_call_that_reads_standard_input_counts_once(tmp_path: Path) -> None:
     assert isinstance(engine.ask("run"), ReadStdin)
 
 
+def test_a_rule_with_nth_and_stdin_is_looked_at_when_its_turn_comes(tmp_path: Path) -> None:
+    responses = [
+        rule({"verb": "run a"}, stdout="a"),
+        rule({"verb": "run", "nth": 2, "stdin": {"present": True}}, stdout="second"),
+        rule({"verb": "run", "nth": 4}, stdout="fourth"),
+        rule({"verb": "run"}, stdout="any"),
+    ]
+    engine = Engine(tmp_path, {"responses": responses})
+    assert engine.ask("run", "a") == Printed("rule 0", b"a")
+    assert isinstance(engine.ask("run", "b"), ReadStdin)
+    assert [engine.out("run", "b", stdin=b"x"), engine.out("run", "b", stdin=b"x")] == ["any", "second"]
+    assert engine.out("run", "b", stdin=b"") == "fourth"
+    assert isinstance(engine.ask("run", "b"), ReadStdin)
+
+
 def test_sequences_give_their_last_reply_again_and_again(tmp_path: Path) -> None:
     engine = Engine(
         tmp_path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from pathlib import Path
@@ -9,8 +10,13 @@ from typing import Any
 
 import pytest
 
-from pytest_codereval.recorder.answering import Answer, Printed, ReadStdin, RunReal
+from pytest_codereval.errors import Cause, TrialError
+from pytest_codereval.recorder.answering import Answer, Printed, ReadStdin, Request, RunReal
+from pytest_codereval.recorder.answers import Answers
 from pytest_codereval.recorder.call import Call, Copy, Passthrough, Reply, Write
+from pytest_codereval.recorder.handler_files import find_handler, no_names
+from pytest_codereval.task.reply_models import RecordedTool
+from pytest_codereval.task.reply_tables import load_table
 
 from .engine import Engine
 
@@ -315,3 +321,99 @@ def test_a_whole_service_as_a_handler(tmp_path: Path) -> None:
     assert made.answers.faults == ()
     made.answers.reset()
     assert asked("guardrails list") == (0, [])
+
+
+def test_a_handler_that_does_not_answer_keeps_its_turn_in_a_sequence(tmp_path: Path) -> None:
+    tool = {
+        "responses": [{"when": {"verb": "go"}, "sequence": [{"handler": "h"}, {"stdout": "second"}]}],
+        "sequence": [{"handler": "h"}, {"stdout": "fallback"}],
+    }
+    made = Engine(tmp_path, tool, handlers={"h": lambda call: "first" if call.has("yes") else None})
+    assert made.ask("go").exit_status == 1
+    (fault,) = made.answers.faults
+    assert fault.startswith("uip: fallback: TypeError: the handler returned None, and nothing else is there to answer")
+    assert [made.out("other", "--yes"), made.out("go"), made.out("go", "--yes"), made.out("go")] == [
+        *("first", "fallback", "first", "second"),
+    ]
+
+
+def test_a_handler_of_a_table_is_found_from_the_tables_folder(tmp_path: Path) -> None:
+    shared = tmp_path / "task" / "shared"
+    shared.mkdir(parents=True)
+    (shared / "rules.yaml").write_text("- {when: {verb: b}, handler: 'h.py:f'}\n- {when: {verb: c}, handler: f}\n")
+    (shared / "h.py").write_text("def f(call):\n    return 'table'\n")
+    (shared.parent / "h.py").write_text("def f(call):\n    return 'task'\n")
+    table = load_table(
+        RecordedTool.model_validate({"tool": "uip", "handler": "h.py:f", "responses_from": "shared"}), shared.parent
+    )
+    answers = Answers(
+        [table],
+        workspace_root=tmp_path,
+        write_file=lambda path, content, executable: None,
+        make_folder=lambda path: None,
+        find_handler=functools.partial(find_handler, by_name=lambda text: lambda call: f"named {text}"),
+        trial="t",
+    )
+    said = [answers.answer(Request("uip", (verb,), str(tmp_path))) for verb in "abc"]
+    assert said == [Printed("handler", text) for text in (b"task", b"table", b"named f")]
+
+
+MADE = """
+import functools, pytest
+@pytest.fixture
+def fixed():
+    return None
+def generates(call):
+    yield "x"
+async def waits(call):
+    return "x"
+async def both(call):
+    yield "x"
+class Service:
+    def __call__(self, call):
+        yield "x"
+class Plain:
+    def __call__(self, call):
+        return "plain"
+service = Service()
+partial = functools.partial(generates)
+fine = Plain()
+def many(call, more):
+    return "many" + more
+also = functools.partial(many, more="!")
+bound = fine.__call__
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("fixed", "fixed is a fixture: name it without the file, and have it in a conftest.py"),
+        ("generates", "a generator; expected a function that returns its reply"),
+        ("partial", "a generator; expected"),
+        ("service", "a generator; expected"),
+        ("both", "a generator; expected"),
+        ("waits", "a coroutine; expected"),
+        ("Service", "a class; expected"),
+    ],
+)
+def test_what_cannot_be_a_handler_is_told_before_any_call(tmp_path: Path, name: str, told: str) -> None:
+    (tmp_path / "h.py").write_text(MADE)
+    with pytest.raises(TrialError) as error:
+        find_handler(f"h.py:{name}", tmp_path, no_names)
+    assert str(error.value).startswith(f"handler 'h.py:{name}': {told}")
+    assert error.value.cause is Cause.CONFIGURATION
+
+
+@pytest.mark.parametrize(("name", "answer"), [("fine", "plain"), ("also", "many!"), ("bound", "plain")])
+def test_whatever_returns_a_reply_can_be_a_handler(tmp_path: Path, name: str, answer: str) -> None:
+    (tmp_path / "h.py").write_text(MADE)
+    assert find_handler(f"h.py:{name}", tmp_path, no_names)(Call("uip")) == answer
+
+
+def test_a_named_handler_is_held_to_the_same(tmp_path: Path) -> None:
+    def generates(call: Call) -> Any:
+        yield "x"
+
+    with pytest.raises(TrialError, match="handler 'named': a generator"):
+        find_handler("named", tmp_path, lambda name: generates)

@@ -25,6 +25,7 @@ from .engine import Engine
 ROOT = Path(__file__).parents[2]
 OPTIONS = (Option(("output", "o"), 1), Option(("yes", "y"), 0), Option(("pair",), 2))
 RECORDING = {"passthrough": True, "record_to": "uip.jsonl", "options": {"output": {"aliases": ["o"]}, "yes": 0}}
+GOOD = {"tool": "uip", "argv": ["a"], "exit": 0, "stdout": "", "stderr": "", "trial": "t"}
 REPLAYING = {"replay_from": "uip.jsonl", "options": RECORDING["options"], "stderr": "offline\n"}
 
 
@@ -122,6 +123,63 @@ def test_only_runs_that_the_engine_asked_for_are_kept(tmp_path: Path) -> None:
     assert load(tmp_path / "task" / "uip.jsonl") == (entry("a"),)
 
 
+@pytest.mark.parametrize("status", [129, 130, 137, 139, 143, 192])
+def test_a_run_that_a_signal_ended_is_no_answer(tmp_path: Path, status: int) -> None:
+    recording = Engine(tmp_path, RECORDING)
+    record(recording, "killed", stdout=b"half", status=status)
+    for kept in (128, 193, 255):
+        record(recording, "kept", stdout=b"k", status=kept)
+    recording.answers.save()
+    assert [saved.exit_status for saved in load(tmp_path / "task" / "uip.jsonl")] == [128, 193, 255]
+
+
+def test_calls_with_other_input_are_others_where_it_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "task" / "uip.jsonl"
+    recording = Engine(tmp_path, RECORDING)
+    for stdin, stdout in ((b"a", b"A1"), (b"\xff", b"B"), (b"a", b"A2"), (None, b"?")):
+        assert recording.ask("load", stdin=stdin) == RunReal(capture=True)
+        recording.ask("load", stdin=stdin, run=CapturedRun(stdout, b"", 0))
+    recording.answers.save()
+    assert [json.loads(line).get("stdin") for line in path.read_text().splitlines()] == [
+        "a",
+        {"base64": "/w=="},
+        "a",
+        None,
+    ]
+    assert [saved.stdin for saved in load(path)] == [b"a", b"\xff", b"a", None]
+    replaying = Engine(tmp_path, REPLAYING)
+
+    def said(stdin: bytes | None) -> str:
+        answer = replaying.ask("load", stdin=stdin)
+        assert isinstance(answer, Printed)
+        return answer.stdout.decode()
+
+    assert [said(b"\xff"), said(b"a"), said(b"a"), said(b"a"), said(b"other")] == ["B", "A1", "A2", "?", "?"]
+    assert [said(None), said(None), said(None)] == ["A1", "B", "A2"]
+
+
+def test_other_input_than_was_recorded_is_no_recorded_call(tmp_path: Path) -> None:
+    path = tmp_path / "task" / "uip.jsonl"
+    save(path, "x", [Entry("uip", ("load",), 0, b"x", b"", "x", b"other")], ())
+    save(path, "t", [Entry("uip", ("load",), 0, b"own", b"", "t", b"in")], ())
+    replaying = Engine(tmp_path, REPLAYING)
+    assert [replaying.ask("load", stdin=stdin).stdout for stdin in (b"in", b"other", b"none", None)] == [
+        *(b"own", b"x", b"", b"own")
+    ]
+
+
+@pytest.mark.parametrize("content", ["", "\n", json.dumps({**GOOD, "tool": "other"})])
+def test_a_cassette_without_a_call_of_the_tool_is_told(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "task" / "uip.jsonl"
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(TrialError) as error:
+        Engine(tmp_path, REPLAYING)
+    assert str(error.value) == f"sandbox.record_cli: uip: replay_from: no call of uip is recorded in {path}"
+    assert error.value.cause == "configuration"
+    Engine(tmp_path, {**RECORDING, "replay_from": "uip.jsonl"})
+
+
 def test_calls_that_were_not_the_agents_are_not_kept(tmp_path: Path) -> None:
     recording = Engine(tmp_path, RECORDING)
     record(recording, "setup")
@@ -200,6 +258,7 @@ entries = st.builds(
     st.binary(max_size=40),
     st.one_of(st.binary(max_size=9), word.map(str.encode)),
     st.sampled_from(["t", "file.yaml::a[é]-r2"]),
+    st.one_of(st.none(), st.binary(max_size=9)),
 )
 
 
@@ -210,9 +269,6 @@ def test_entries_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory
     save(path, "t", kept, ())
     assert load(path) == tuple(kept)
     assert path.read_bytes().count(b"\n") == len(kept)
-
-
-GOOD = {"tool": "uip", "argv": ["a"], "exit": 0, "stdout": "", "stderr": "", "trial": "t"}
 
 
 @pytest.mark.parametrize(
@@ -229,6 +285,7 @@ GOOD = {"tool": "uip", "argv": ["a"], "exit": 0, "stdout": "", "stderr": "", "tr
         (json.dumps({**GOOD, "argv": [1]}), "argv: expected a list of texts"),
         (json.dumps({**GOOD, "tool": None}), "tool and trial: expected texts"),
         (json.dumps({**GOOD, "stdout": {"base64": "*"}}), "stdout: base64: "),
+        (json.dumps({**GOOD, "stdin": None}), 'stdin: expected a text or {"base64": "..."}'),
         (json.dumps({**GOOD, "stderr": 1}), 'stderr: expected a text or {"base64": "..."}'),
         (json.dumps({**GOOD, "stdout": "\ud800"}), "stdout: half of a surrogate pair"),
     ],

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pytest_codereval.errors import TrialError
 from pytest_codereval.recorder import effects
 from pytest_codereval.recorder.answering import Printed
-from pytest_codereval.recorder.effects import EffectRefused, Place, SourceProblem, read_tree
-from pytest_codereval.sandbox.writing import write_beneath
+from pytest_codereval.recorder.effects import EffectRefused, Place, SourceProblem, Tree, read_tree
+from pytest_codereval.sandbox.writing import make_folder_beneath, write_beneath
 
 from .engine import Engine
 
@@ -61,6 +61,21 @@ def test_what_can_be_run_still_can_be_as_a_copy(task: Path) -> None:
     made.out("go")
     modes = {name: (made.workspace / name).stat().st_mode & 0o111 for name in ("src/main.py", "alone", ".hidden")}
     assert [name for name, mode in modes.items() if mode] == ["src/main.py", "alone"]
+
+
+def test_empty_folders_are_copied_too(task: Path) -> None:
+    for name in ("project/logs/old", "project/src/.cache", "nothing"):
+        (task / "task" / name).mkdir(parents=True)
+    made = with_effects(task, {"copy": "project", "to": "a"}, {"copy": "nothing", "to": "b/c"})
+    assert [made.out("go"), made.out("go")] == ["done", "done"]
+    assert {str(path.relative_to(made.workspace)) for path in made.workspace.rglob("*") if path.is_dir()} == {
+        *("a", "a/logs", "a/logs/old", "a/src", "a/src/.cache", "b", "b/c")
+    }
+    (made.workspace / "b" / "c").rmdir()
+    (made.workspace / "b" / "c").symlink_to(task)
+    refused = made.call("go")
+    assert (refused.exit_status, refused.stdout) == (1, b"")
+    assert refused.stderr.startswith(b"uip: b/c: ")
 
 
 def test_templates_are_filled_but_copies_are_not(task: Path) -> None:
@@ -236,7 +251,9 @@ def test_what_is_copied_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_a_path_outside_is_refused_before_anything_is_written(tmp_path: Path, directory: str, path: str) -> None:
     written: list[str] = []
-    place = Place(tmp_path / "workspace", lambda name, content, executable: written.append(name), directory)
+    place = Place(
+        tmp_path / "workspace", lambda name, content, executable: written.append(name), written.append, directory
+    )
     with pytest.raises(EffectRefused):
         place.write(path, b"")
     assert written == []
@@ -247,7 +264,7 @@ def test_a_path_outside_is_refused_before_anything_is_written(tmp_path: Path, di
 )
 def test_a_path_inside_is_told_from_the_workspace(tmp_path: Path, path: str, name: str) -> None:
     written: list[str] = []
-    place = Place(tmp_path / "workspace", lambda name, content, executable: written.append(name), "a")
+    place = Place(tmp_path / "workspace", lambda name, content, executable: written.append(name), written.append, "a")
     place.write(path, b"")
     assert written == [name]
 
@@ -267,9 +284,16 @@ def test_no_path_writes_outside(
         (workspace / name).symlink_to(target)
     directory = os.path.relpath(os.path.normpath(workspace / "/".join(cwd).strip("/")), workspace)
     where = directory if not directory.startswith("..") else "."
-    place = Place(workspace, lambda name, content, executable: write_beneath(workspace, name, content), where)
+    place = Place(
+        workspace,
+        lambda name, content, executable: write_beneath(workspace, name, content),
+        lambda name: make_folder_beneath(workspace, name),
+        where,
+    )
     text = "/".join([*([str(workspace)] if absolute else []), *path])
     with contextlib.suppress(EffectRefused):
         place.write(text, b"x")
+    with contextlib.suppress(EffectRefused):
+        place.copy(Tree(empty_folders=("", "new/folder")), text)
     assert [child.name for child in root.iterdir() if child.name not in ("workspace", "out")] == []
     assert list((root / "out").iterdir()) == []

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +313,7 @@ def test_a_signal_reaches_the_program_and_its_status_counts(
         assert process.wait(timeout=30) == 9
     assert gone(pid)
     assert made.statuses() == [9]
+    until(lambda: all(path.is_fifo() for path in made.tools.replies.iterdir()))
 
 
 @BOTH
@@ -337,6 +339,19 @@ def test_a_program_in_the_background_can_be_killed(real: Any, interpreter: str, 
     assert made.shell("timeout 0.5 uip plain >out", cwd=made.folder).returncode == 124
     until(lambda: gone(int((made.folder / "out").read_text())))
     assert made.statuses() == [143, 143]
+
+
+@BOTH
+def test_two_signals_at_once_leave_one_end(real: Any, interpreter: str, plan: ShimPlan) -> None:
+    """timeout(1) sends its signal to the shim and to the whole group, whenever that is."""
+    made = real(plan, interpreter, text="#!/bin/sh\nexec sleep 60\n")
+    with ThreadPoolExecutor(4) as pool:
+        limits = [f"timeout 0.{number:03}" for number in range(20, 100, 2)]
+        statuses = list(pool.map(lambda limit: made.shell(f"{limit} uip").returncode, limits))
+    assert set(statuses) == {124}
+    log = made.tools.drain()
+    assert log.faults == ()
+    assert {call.exit_status for call in log.invocations} <= {143, None}
 
 
 @BOTH

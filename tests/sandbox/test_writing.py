@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_codereval.sandbox import writing
-from pytest_codereval.sandbox.writing import write_beneath
+from pytest_codereval.sandbox.writing import make_folder_beneath, write_beneath
 
 
 @pytest.fixture(params=["openat2", "without openat2"])
@@ -93,3 +93,26 @@ def test_what_is_no_path_is_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(OSError, match="not a path"):
         write_beneath(tmp_path, path, b"x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_made_with_those_above_it_and_stays_as_it_is(root: Path, way: str) -> None:
+    make_folder_beneath(root, "a/./b//c")
+    (root / "a/b/c/kept").write_text("kept")
+    for path in ("a/b/c", "a/b/c/", ".", "a"):
+        make_folder_beneath(root, path)
+    assert (root / "a/b/c/kept").read_text() == "kept"
+    (root / "file").write_text("file")
+    for path in ("file", "file/x"):
+        with pytest.raises(OSError):
+            make_folder_beneath(root, path)
+
+
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", "out/x", "dangling", "dangling/x", "up/x", "x\0y"])
+def test_no_folder_is_made_outside(root: Path, way: str, path: str) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    for name, target in {"out": outside, "dangling": outside / "new", "up": ".."}.items():
+        (root / name).symlink_to(target)
+    with pytest.raises(OSError):
+        make_folder_beneath(root, path)
+    assert sorted(root.parent.rglob("*")) == sorted([root, outside, *root.iterdir()])

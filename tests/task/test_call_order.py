@@ -14,7 +14,9 @@ from pytest_codereval.task.trials import expand
 from .samples import criterion, criterion_problems, load, load_criterion, problems
 
 RECORDED: dict[str, Any] = {"sandbox": {"record_cli": [{"tool": "uip"}, {"tool": "curl"}]}}
-DECLARED: dict[str, Any] = {"sandbox": {"record_cli": [{"tool": "uip", "options": {"output": 1}}, {"tool": "curl"}]}}
+DECLARED: dict[str, Any] = {
+    "sandbox": {"record_cli": [{"tool": "uip", "options": {"output": 1, "x": 1}}, {"tool": "curl"}]}
+}
 
 
 @pytest.mark.parametrize(
@@ -100,18 +102,16 @@ def test_a_name_that_gives_no_order_is_told(
     assert expected in problem.message
 
 
-def test_a_circle_of_names_is_told() -> None:
+@pytest.mark.parametrize("keys", ["aa", "ab", "aab", "bbb", "abab", "aaaaaaaa"])
+def test_a_circle_of_names_is_told_however_long_it_is(keys: str) -> None:
+    names = [f"name{number}" for number in range(len(keys))]
+    words = [{"a": "after", "b": "before"}[key] for key in keys]
     criteria = [
-        criterion("cli_called", verb="a", name="a", after="c"),
-        criterion("cli_called", verb="b", name="b", after="a"),
-        criterion("cli_called", verb="c", name="c", before="b"),
+        criterion("cli_called", verb=name, name=name, **{word: names[index - 1]})
+        for index, (name, word) in enumerate(zip(names, words, strict=True))
     ]
-    found = problems(success_criteria=criteria, **RECORDED)
-    assert [problem.key for problem in found] == [
-        "success_criteria[0].after",
-        "success_criteria[1].after",
-        "success_criteria[2].before",
-    ]
+    found = problems(success_criteria=[criterion("cli_called", verb="x", after="name0"), *criteria], **RECORDED)
+    assert [problem.key for problem in found] == [f"success_criteria[{n}].{w}" for n, w in enumerate(words, start=1)]
     assert all("circle" in problem.message for problem in found)
 
 

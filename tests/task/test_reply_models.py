@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_codereval.recorder.argv import matches, pattern_of
-from pytest_codereval.recorder.options import Option
 from pytest_codereval.task.cli_models import CliMatch
 from pytest_codereval.task.models import RecordedTool, Task
 from pytest_codereval.task.reply_models import ReplyModel
@@ -245,78 +242,7 @@ def test_a_mistake_in_when_is_one_problem_at_its_key(when: dict[str, Any], key: 
 
 @pytest.mark.parametrize("when", [{"stdin": "x"}, {"cwd": "."}, {"env": {"A": "x"}}, {"state": {"a": "b"}}, {"nth": 1}])
 def test_each_circumstance_makes_a_rule_by_itself(when: dict[str, Any]) -> None:
-    assert problems(**tool(responses=[{"when": when}])) == ()
-
-
-PRESENT = {"f": {"present": True}}
-ABSENT = {"f": {"absent": True}}
-
-
-@pytest.mark.parametrize(
-    ("options", "first", "second"),
-    [
-        ({}, {"verb": "a", "positional": ["x"]}, {"verb": "a", "positional": ["x", "y"]}),
-        ({}, {"verb": "a", "positional": ["x"]}, {"verb": "a x"}),
-        ({}, {"verb": "a", "flags": PRESENT}, {"verb": "a b", "flags": PRESENT}),
-        ({}, {"verb": "a"}, {"verb": "a", "nth": 2}),
-        ({}, {"verb": "a"}, {"verb": "a", "state": {"x": "y"}}),
-        ({}, {"verb": "a", "nth": 2}, {"verb": "a", "nth": 2}),
-        ({}, {"stdin": "x"}, {"stdin": {"equals": "x"}}),
-        ({}, {"flags": {"f": {"any_of": ["1", "2"]}}}, {"flags": {"f": "2"}}),
-        ({"f": 1}, {"verb": "a"}, {"verb": "a", "flags": {"f": "1"}}),
-        ({"f": 1}, {"verb": "a", "flags": PRESENT}, {"verb": "a", "flags": {"f": "1"}}),
-    ],
-)
-def test_a_rule_behind_one_that_answers_all_its_calls_is_refused(
-    options: dict[str, Any], first: dict[str, Any], second: dict[str, Any]
-) -> None:
-    (problem,) = problems(**tool(options=options, responses=[{"when": first}, {"when": second}]))
-    assert problem.key == f"{TOOL}.responses[1].when"
-    assert "responses[0] answers all of these calls" in problem.message
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ({"when": {"verb": "a", "nth": 1}}, {"when": {"verb": "a", "nth": 2}}),
-        ({"when": {"verb": "a", "nth": 1}}, {"when": {"verb": "a"}}),
-        ({"when": {"verb": "a", "state": {"x": "y"}}}, {"when": {"verb": "a"}}),
-        ({"when": {"verb": "a", "cwd": "."}}, {"when": {"verb": "a b"}}),
-        ({"when": {"verb": "a"}, "handler": "uip"}, {"when": {"verb": "a"}}),
-        ({"when": {"verb": "a"}, "sequence": [{}, {"handler": "uip"}]}, {"when": {"verb": "a"}}),
-        ({"when": {"verb": "a", "flags": PRESENT}}, {"when": {"verb": "a", "flags": {"f": "1"}}}),
-        ({"when": {"flags": ABSENT}}, {"when": {"flags": {**ABSENT, "force": {"present": True}}}}),
-    ],
-)  # fmt: skip
-def test_a_rule_that_may_still_answer_loads(first: dict[str, Any], second: dict[str, Any]) -> None:
-    assert problems(**tool(responses=[first, second])) == ()
-
-
-TESTS = ("a", {"contains": "a"}, {"any_of": ["a", "b"]}, {"present": True}, {"absent": True})
-FLAGS: list[dict[str, Any]] = [{}, *({name: test} for name in ("f", "g", "force") for test in TESTS)]
-TAILS = [tail for length in range(4) for tail in itertools.product(["a", "b", "-f", "-fg", "-force"], repeat=length)]
-OPTIONS = (Option(("f",), 1), Option(("force", "g"), 0))
-
-
-def _match(positional: list[str], flags: dict[str, Any]) -> CliMatch:
-    keys = {"verb": "v", "positional": positional, "flags": flags}
-    return CliMatch.model_validate({key: value for key, value in keys.items() if value})
-
-
-@pytest.mark.parametrize("options", [(), OPTIONS], ids=["undeclared", "declared"])
-@pytest.mark.parametrize(("wide", "narrow"), [([], []), (["b"], ["b"]), (["b"], ["b", "a"])])
-def test_a_rule_that_is_called_unreachable_matches_nothing_that_the_earlier_one_does_not(
-    options: tuple[Option, ...], wide: list[str], narrow: list[str]
-) -> None:
-    names = {name for option in options for name in option.names}
-    covering = 0
-    for flags, more in itertools.product(FLAGS, FLAGS):
-        earlier, later = _match(wide, flags), _match(narrow, {**flags, **more})
-        if earlier.covers(later, names):
-            covering += 1
-            first, second = pattern_of(earlier, options), pattern_of(later, options)
-            assert all(matches(first, ["v", *tail]) for tail in TAILS if matches(second, ["v", *tail]))
-    assert covering > 30
+    assert problems(**tool(responses=[{"when": when}], set_state={"a": "b"})) == ()
 
 
 SCALARS = ("", "a", "../x", "{{ x", "a.py:f", "${A}", None, True, -3, 0, 300)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_codereval.recorder.answers import Answers
+from pytest_codereval.recorder.handler_files import find_handler, no_names
 from pytest_codereval.recorder.recorder import Recorder
 from pytest_codereval.task.reply_tables import load_table
 
@@ -27,7 +28,12 @@ def record_cli_shim(vector: Vector) -> Outcome:
             (workspace / path).write_bytes(content)
 
         answers = Answers(
-            [load_table(tool, root)], workspace_root=workspace, write_file=write_file, handlers={}, trial="vector"
+            [load_table(tool, root)],
+            workspace_root=workspace,
+            write_file=write_file,
+            make_folder=lambda path: (workspace / path).mkdir(),
+            find_handler=lambda text, folder: find_handler(text, folder, no_names),
+            trial="vector",
         )
         recorder = Recorder(answers.plans(), root / "bin", root / "spool", answerer=answers, workspace=workspace)
         try:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .expansion import MOST_WORDS, Text, assigned, expand_word
 from .outcomes import ANY, Ends
 from .prefixes import replaces_path
-from .scope import Scope
+from .scope import Scope, bounded
 from .syntax import Assignment, Word
 
 INSTANT = frozenset(
@@ -47,7 +47,10 @@ def ends_of(words: Sequence[Text], scope: Scope) -> Ends:
             found = re.match(r"[A-Za-z_]\w*", argument.text)
             if found:
                 scope.variables[found[0]] = None
+                scope.own_path = scope.own_path or found[0] == "PATH"
         return ANY
+    if name == "hash" and any(argument.text.startswith("-p") for argument in arguments):
+        scope.own_path = True
     if name == "kill" and any(argument.text in ("$$", "0") for argument in arguments):
         return ANY | Ends.EXIT_FAIL
     return ANY
@@ -57,27 +60,30 @@ def assign(assignment: Assignment, scope: Scope) -> None:
     """Change a variable of the shell."""
     name, value = assignment.name, assignment.value
     before = scope.variables.get(name)
+    if name == "PATH" and not assignment.append:
+        written = value.source if value is not None else ""
+        scope.own_path = scope.own_path or replaces_path(name, written)
     if assignment.items is not None:
         items = [text for word in assignment.items for text in _items(word, scope)]
         array: list[str | None] = list(before) if assignment.append and isinstance(before, tuple) else []
         array += [None] if assignment.append and not isinstance(before, tuple) else []
         array += items
         known = tuple(item for item in array if item is not None)
-        scope.variables[name] = known if len(known) == len(array) <= MOST_WORDS else None
+        scope.variables[name] = bounded(known) if len(known) == len(array) <= MOST_WORDS else None
         return
     after = assigned(value, scope) if value is not None else None
     if assignment.append:
         after = before + after if isinstance(before, str) and after is not None else None
-    if name == "PATH":
-        written = value.source if value is not None else ""
-        scope.own_path = scope.own_path or replaces_path(name, written)
-    scope.variables[name] = after
+    scope.variables[name] = bounded(after)
 
 
 def declare(name: str, declared: Sequence[Assignment | str], words: Sequence[Text], scope: Scope) -> Ends:
     """Do what `export`, `declare`, ... do."""
+    fixed = name == "readonly" or any(re.fullmatch(r"-\w*r\w*", word.text) for word in words)
     for item in declared:
         variable = item if isinstance(item, str) else item.name
+        if fixed:
+            scope.fixed.add(variable)
         if scope.in_function and name in ("local", "declare", "typeset"):
             scope.local.setdefault(variable, scope.variables.get(variable))
         if isinstance(item, Assignment):
@@ -85,6 +91,7 @@ def declare(name: str, declared: Sequence[Assignment | str], words: Sequence[Tex
         elif name == "unset":
             scope.variables[variable] = None
             scope.functions.pop(variable, None)
+            scope.own_path = scope.own_path or variable == "PATH"
         elif name == "local":
             scope.variables[variable] = None
         if name == "export" or any(re.fullmatch(r"-\w*x\w*", word.text) for word in words):
@@ -101,6 +108,7 @@ def _printf(arguments: Sequence[Text], scope: Scope) -> Ends:
     if arguments and arguments[0].text == "-v":
         if len(arguments) > 1:
             scope.variables[arguments[1].text] = None
+            scope.own_path = scope.own_path or arguments[1].text == "PATH"
         return ANY
     plain = arguments and arguments[0].known and _PLAIN_FORMAT.fullmatch(arguments[0].text)
     return Ends.OK if plain and not arguments[0].text.startswith("-") else ANY
@@ -138,7 +146,8 @@ def _set(arguments: Sequence[Text], scope: Scope) -> None:
             return
         if word == "--" or word[:1] not in ("-", "+") or word == "-":
             rest = arguments[index if word in ("--", "-") else index - 1 :]
-            scope.positional = tuple(text.text for text in rest) if all(text.known for text in rest) else None
+            known = bounded(tuple(text.text for text in rest)) if all(text.known for text in rest) else None
+            scope.positional = known if isinstance(known, tuple) else None
             return
         on = word[0] == "-"
         if "e" in word[1:]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fnmatch
-import re
 from collections.abc import Iterator, Sequence
 
+from .carrying import Statuses, carries
 from .data import reads_all
 from .expansion import Text, expand, output_of_simple, text_of_word
 from .lowering import read_script
 from .outcomes import (
     ANY,
-    EXITS,
     IGNORED,
     JUMPS,
     LOOP,
     NEGATE,
-    RETURNS,
     ROUND,
     SUBSHELL,
     Branch,
@@ -79,6 +76,8 @@ class Evaluator:
         self.unparsed: list[str] = []
         self.handlers: list[tuple[Trace, bool]] = []
         """What `trap` runs later, and whether it may change the status of the whole."""
+        self.interrupted = False
+        """Whether a trap may run between two statements."""
         self._followed = 0
         self._nested = 0
         self._writes: dict[int, tuple[Statement, Writes]] = {}
@@ -102,14 +101,18 @@ class Evaluator:
         self.unparsed.extend(script.unparsed)
         return Unsure(trace)
 
-    def handler(self, text: str, signals: Sequence[str], scope: Scope) -> None:
-        """Note what `trap` runs later."""
-        if text in ("", "-") or not self.may_go_deeper(scope, text):
+    def handler(self, text: str | None, signals: Sequence[str], scope: Scope) -> None:
+        """Note what `trap` runs later, None where that is not known."""
+        self.interrupted = self.interrupted or any(signal not in ("EXIT", "0") for signal in signals)
+        at_exit = any(signal in ("EXIT", "0", "ERR") for signal in signals)
+        if text in ("", "-"):
+            return
+        if text is None or not self.may_go_deeper(scope, text):
+            self.handlers.append((Fixed(ANY), at_exit))
             return
         inside = scope.copy()
         inside.depth += 1
         trace = self.script(text, inside)
-        at_exit = any(signal in ("EXIT", "0", "ERR") for signal in signals)
         self.handlers.append((trace, at_exit and bool(trace.ends & (Ends.EXIT_OK | Ends.EXIT_FAIL))))
 
     def called(self, body: Statement) -> None:
@@ -124,22 +127,18 @@ class Evaluator:
     def block(self, block: Block, scope: Scope) -> Trace:
         """Return the trace of statements after each other."""
         traces: list[Trace] = []
-        statuses: dict[str, int] = {}
+        statuses = Statuses()
         for item in block.items:
-            carries = _carries(item)
             trace = self._item(item, scope)
-            first = None
-            if carries is not None and traces:
-                first = len(traces) - 1 if carries.name == "?" else statuses.get(carries.name)
-            if carries is not None and first is not None:
-                traces[first:] = [Carried(traces[first], Series(traces[first + 1 :]), trace, carries.table)]
-                statuses.clear()
+            carried = carries(item)
+            first = statuses.number(carried.name, len(traces)) if carried is not None else None
+            if carried is not None and first is not None and (carried.name == "?" or not self.interrupted):
+                traces[first:] = [Carried(traces[first], Series(traces[first + 1 :]), trace, carried.table)]
+                statuses.forget()
                 continue
-            saved = _saved_status(item)
-            for name in writes_of(item.statement).names if statuses else ():
-                statuses.pop(name, None)
-            if saved is not None and traces:
-                statuses[saved] = len(traces) - 1
+            if statuses:
+                statuses.change(self._writes_of(item.statement), scope)
+            statuses.keep(item, len(traces), scope)
             traces.append(trace)
         return traces[0] if len(traces) == 1 else Series(traces)
 
@@ -263,12 +262,15 @@ class Evaluator:
         for part in (statement, *scope.functions.values()):
             if part is None:
                 continue
-            if id(part) not in self._writes:
-                self._writes[id(part)] = (part, writes_of(part))
-            writes = self._writes[id(part)][1]
+            writes = self._writes_of(part)
             _forget(scope, writes.names)
             if writes.options:
                 scope.errexit = scope.pipefail = scope.positional = None
+
+    def _writes_of(self, statement: Statement) -> Writes:
+        if id(statement) not in self._writes:
+            self._writes[id(statement)] = (statement, writes_of(statement))
+        return self._writes[id(statement)][1]
 
     def _while(self, statement: While, scope: Scope) -> Trace:
         self._forget_written(scope, statement)
@@ -327,6 +329,8 @@ class Evaluator:
         states: list[Scope] = []
         skipped: list[Trace] = []
         decided = False
+        if any(item.goes_on for item in statement.items):
+            return Series([*before, *self._any_items(statement, scope)])
         for item in statement.items:
             inside = scope.copy()
             trace = self.block(item.body, inside)
@@ -344,6 +348,13 @@ class Evaluator:
         choice = Choice(options, Ends.NONE if decided else Ends.OK)
         return Series([*before, *skipped, choice])
 
+    def _any_items(self, statement: Case, scope: Scope) -> Iterator[Trace]:
+        """Yield the branches of a `case` of which several may run, each or not."""
+        for item in statement.items:
+            inside = scope.copy()
+            yield Choice([self.block(item.body, inside)], ANY)
+            scope.merge(inside)
+
 
 def _matches(subject: Text, patterns: Sequence[Word], scope: Scope) -> bool | None:
     """Whether a `case` takes a branch, or None when that is not known."""
@@ -359,34 +370,6 @@ def _matches(subject: Text, patterns: Sequence[Word], scope: Scope) -> bool | No
 
 def _reads_all(statement: Statement) -> bool:
     return isinstance(statement, Simple) and reads_all([word.source for word in statement.words])
-
-
-@dataclasses.dataclass(frozen=True)
-class _Carries:
-    name: str
-    table: Table
-
-
-def _carries(item: Item) -> _Carries | None:
-    """Return whose status `exit $?`, `return` or `exit $rc` hands on: that of the variable `name`."""
-    statement = item.statement
-    if item.background or not isinstance(statement, Simple) or statement.assignments or statement.redirects:
-        return None
-    sources = [word.source for word in statement.words]
-    if sources[:1] not in (["exit"], ["return"]) or len(sources) > 2:
-        return None
-    found = re.fullmatch(r"(\"?)\$(\{?)(\?|[A-Za-z_]\w*)\}?\1", sources[1] if len(sources) == 2 else "$?")
-    return _Carries(found[3], EXITS if sources[0] == "exit" else RETURNS) if found else None
-
-
-def _saved_status(item: Item) -> str | None:
-    """Return the name of the variable that takes the status of the statement before, as in `rc=$?`."""
-    statement = item.statement
-    if item.background or not isinstance(statement, Simple) or statement.words or len(statement.assignments) != 1:
-        return None
-    assignment = statement.assignments[0]
-    is_status = assignment.value is not None and assignment.value.source in ("$?", '"$?"') and not assignment.append
-    return assignment.name if is_status else None
 
 
 def _join(scope: Scope, states: Sequence[Scope]) -> None:

@@ -209,14 +209,18 @@ def output_of_simple(statement: Simple, scope: Scope) -> str | None:
     if words[0].text == "cat" and not texts and len(documents) == 1 == len(statement.redirects):
         found = text_of_word(documents[0], scope)
         return found.text if found.known else None
-    found_name = _looked_up(statement, scope)
+    found_name = _found(words)
     if found_name is not None or statement.redirects:
         return found_name
     return _printed(words[0].text, texts)
 
 
 def _looked_up(statement: Statement, scope: Scope) -> str | None:
-    words = expand(statement.words, scope) if isinstance(statement, Simple) else []
+    return _found(expand(statement.words, scope)) if isinstance(statement, Simple) else None
+
+
+def _found(words: Sequence[Text]) -> str | None:
+    """Return the name that `which` or `command -v` looks up."""
     texts = [word.text for word in words if word.known]
     found = len(texts) == len(words) > 1 and texts[1:-1] == _LOOKUPS.get(texts[0])
     return texts[-1] if found and not texts[-1].startswith("-") else None

@@ -16,13 +16,29 @@ _STOPS = {
     "((": re.compile(r"[\\'\"`$()]"),
 }
 _CODE = ("code", "(", "`", "array")
+LONGEST = 200_000
+"""Characters of code that are read; here-documents and plain text in quotes do not count."""
+MOST_TEXT = 4_000_000
+"""Characters of a text, with here-documents and all."""
+_STEP_IN_QUOTES = 4
+"""Characters that a character with a meaning in quotes counts as."""
+_BLANK_WORD = re.compile(
+    r"(?:^|[\n;&|({!]|\b(?:then|do|else|elif|if|while|until)[ \t])[ \t]*(time(?:[ \t]+-p)?)"
+    r"(?=[ \t]+(?:[{(!]|(?:if|for|while|until|case)\s))"
+)
+"""`time` before something else than a simple command."""
 _TAIL = 40
 _OPERATOR = re.compile(r"<<(?P<tabs>-?)(?P<space>[ \t]*)(?P<word>(?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
 _OPEN = re.compile(
     r"(?:^|[\s;&|({)])$|(?:^|[\s;&|({])(?:do|then|else|elif|if|while|until|in|!|time|case\s\S+)$|function\s+\S+$"
 )
 """The end of a text behind which a line end does not end a command."""
+_FILLED = re.compile(r"\S")
 _HERE_STRING = re.compile(r"<<<[ \t]*")
+
+
+class TooLong(Exception):
+    """A text has too much code."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +87,7 @@ class Extracted:
 
 
 def extract(text: str) -> Extracted:
-    """Take the here-documents out of `text`."""
+    """Take the here-documents out of `text`. Raises TooLong."""
     prefix = "__here_"
     while prefix in text:
         prefix += "_"
@@ -98,18 +114,24 @@ class _Scanner:
         self._pending: list[_Pending] = []
         self._operators: list[str] = []
         self._documents: list[HereDocument | None] = []
+        self._cost = 0
+        self._filled = 0
 
     def run(self) -> Extracted:
         text = self._text
         while self._at < len(text):
             found = _STOPS[self._rules()].search(text, self._at)
             stop = found.start() if found else len(text)
+            in_quotes = self._contexts[-1] == '"'
+            self._cost += (0 if in_quotes else stop - self._at) + (_STEP_IN_QUOTES if in_quotes else 1)
+            if self._cost > LONGEST:
+                raise TooLong
             self._take(stop - self._at)
             if found:
                 self._step(found[0])
         return Extracted(
             "".join(self._out),
-            "".join(self._grammar),
+            _without_time("".join(self._grammar)),
             self._prefix,
             tuple(self._operators),
             tuple(self._documents),
@@ -131,7 +153,10 @@ class _Scanner:
 
     def _step(self, character: str) -> None:
         context = self._contexts[-1]
-        if character == "\\":
+        if character == "\\" and context in _CODE and self._text[self._at + 1 : self._at + 2] in (" ", "\t"):
+            self._put(self._text[self._at : self._at + 2], "__")
+            self._at += 2
+        elif character == "\\":
             self._take(2)
         elif character == "'":
             self._single_quotes()
@@ -231,18 +256,22 @@ class _Scanner:
         """Whether a line end here does the same as a semicolon."""
         if self._contexts[-1] == "array" or _OPEN.search(self._tail.rstrip(" \t")):
             return False
-        following = re.compile(r"\s*").match(self._text, self._at)
-        return following is None or self._text[following.end() : following.end() + 1] not in (";", ")", "&", "|", "")
+        if self._filled < self._at:
+            filled = _FILLED.search(self._text, self._at)
+            self._filled = filled.start() if filled else len(self._text)
+        return self._text[self._filled : self._filled + 1] not in (";", ")", "&", "|", "")
 
     def _body(self, pending: _Pending) -> str:
-        lines: list[str] = []
-        while self._at < len(self._text):
-            end = self._text.find("\n", self._at)
-            end = len(self._text) if end < 0 else end
-            line = self._text[self._at : end]
-            line = line.lstrip("\t") if pending.tabs else line
-            self._at = min(end + 1, len(self._text))
-            if line == pending.delimiter:
-                break
-            lines.append(line + "\n")
-        return "".join(lines)
+        tabs = r"\t*" if pending.tabs else ""
+        last = re.compile(rf"^{tabs}{re.escape(pending.delimiter)}(?:\n|\Z)", re.MULTILINE).search(self._text, self._at)
+        body = self._text[self._at : last.start() if last else len(self._text)]
+        self._at = last.end() if last else len(self._text)
+        body = re.sub(r"^\t+", "", body, flags=re.MULTILINE) if pending.tabs else body
+        return body if not body or body.endswith("\n") else body + "\n"
+
+
+def _without_time(grammar: str) -> str:
+    """Take away each `time` that the grammar would read as a program's name."""
+    if "time" not in grammar:
+        return grammar
+    return _BLANK_WORD.sub(lambda found: found[0].replace(found[1], " " * len(found[1])), grammar)

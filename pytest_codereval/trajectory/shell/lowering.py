@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from .heredocs import Extracted, extract
+from .heredocs import MOST_TEXT, Extracted, TooLong, extract
 from .lower_words import WordLowering, literal_word, names_in
 from .syntax import (
     AndOr,
@@ -32,8 +32,6 @@ from .syntax import (
 )
 from .tree import Node, grouped, is_deeper, parse, text_of
 
-LONGEST = 200_000
-"""Bytes of a text that is parsed."""
 MOST_STATEMENTS = 5000
 """Statements of a text that is followed."""
 DEEPEST = 120
@@ -50,10 +48,6 @@ class NotUnderstood(ValueError):
     """A text or a part of it is no shell that is understood."""
 
 
-class TooLong(Exception):
-    """A text has too many statements."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Script:
     """The statements of a text that are understood, and the texts of those that are not."""
@@ -67,12 +61,13 @@ def read_script(text: str) -> Script:
     text = text.replace("\r\n", "\n")
     if not text.strip():
         return Script(Block())
-    if "\0" in text or len(text) > LONGEST:
+    if "\0" in text or len(text) > MOST_TEXT:
         return Script(Block(), (text,))
-    extracted = extract(text)
+    try:
+        extracted = extract(text)
+    except TooLong:
+        return Script(Block(), (text,))
     source = extracted.text.encode("utf-8", "replace")
-    if len(source) > LONGEST:
-        return Script(Block(), (text,))
     root = parse(extracted.grammar.encode("utf-8", "replace"))
     if root.has_error:
         root = parse(source)
@@ -165,9 +160,12 @@ class _Lowering:
             raise NotUnderstood(text_of(node))
         arguments = sorted(arguments + nodes, key=lambda child: child.start_byte)
         words = tuple(self._words.word(group) for group in grouped(arguments, self._source))
+        raw = self._span(node.start_byte, node.end_byte)
+        if len(words) > 1 and words[0].source == "coproc" and words[1].source not in _RESERVED | {"(", "(("}:
+            return _coprocess(Simple(raw, words[1:], assignments, redirects))
         if words and words[0].source in _RESERVED:
             raise NotUnderstood(words[0].source)
-        return Simple(self._span(node.start_byte, node.end_byte), words, assignments, redirects)
+        return Simple(raw, words, assignments, redirects)
 
     def _spans_lines(self, node: Node) -> bool:
         """Whether the parser took words of a later line for words of this command."""
@@ -226,7 +224,8 @@ class _Lowering:
             return Redirect(operator, descriptor, target)
         document = self._extracted.documents[number]
         if document is None:
-            return Redirect("<<<", descriptor, None, _without_marker(target, self._extracted.marker(number)))
+            word = _without_marker(target, self._extracted.marker(number))
+            return Redirect("<<<", descriptor, None, word, self._extracted.operators[number] + word.source)
         text = _expanding(document.body) if document.expands else literal_word(document.body)
         return Redirect("<<", descriptor, None, text)
 
@@ -344,11 +343,12 @@ class _Lowering:
 
     def _case_item(self, node: Node) -> CaseItem:
         close = next((index for index, child in enumerate(node.children) if child.type == ")"), None)
-        if close is None or any(child.type in (";&", ";;&") for child in node.children):
+        if close is None:
             raise NotUnderstood(text_of(node))
         patterns = [child for child in node.children[:close] if child.type not in ("|", "(")]
         words = tuple(self._words.word([child]) for child in patterns)
-        return CaseItem(words, self.block(node.children[close + 1 :]))
+        goes_on = any(child.type in (";&", ";;&") for child in node.children)
+        return CaseItem(words, self.block(node.children[close + 1 :]), goes_on)
 
     def function(self, node: Node) -> Statement:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
@@ -381,6 +381,13 @@ _STATEMENTS: dict[str, Callable[[_Lowering, Node], Statement]] = {
 
 def _of(node: Node, kind: str) -> list[Node]:
     return [child for child in node.children if child.type == kind]
+
+
+def _coprocess(command: Simple) -> Statement:
+    """Return what runs beside the shell; `coproc NAME` stands before compound commands alone."""
+    if any(word.source in ("{", "}") for word in command.words):
+        raise NotUnderstood(command.raw)
+    return Block((Item(command, background=True),))
 
 
 def _is_joined(node: Node | None) -> bool:

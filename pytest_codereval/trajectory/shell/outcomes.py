@@ -53,6 +53,7 @@ SUBSHELL: Table = {
     Ends.CONTINUE_OUTER: Ends.OK,
 }
 IGNORED: Table = {end: Ends.OK for end in Ends if end is not Ends.KILLED}
+UNTOLD: Table = {end: ANY for end in Ends if end is not Ends.KILLED}
 CALL: Table = {Ends.RETURN_OK: Ends.OK, Ends.RETURN_FAIL: Ends.FAIL}
 EXITS: Table = {Ends.OK: Ends.EXIT_OK, Ends.FAIL: Ends.EXIT_FAIL}
 RETURNS: Table = {Ends.OK: Ends.RETURN_OK, Ends.FAIL: Ends.RETURN_FAIL}
@@ -155,11 +156,13 @@ class Fixed(Trace):
 
 
 class Leaf(Trace):
-    """A simple command. `report` is told whether it ran, whether it succeeded, and why that is unknown."""
+    """A simple command. `report` is told whether it ran, whether it succeeded, why that is unknown, and whether it may
+    stand for several runs.
+    """
 
     __slots__ = ("_report",)
 
-    def __init__(self, ends: Ends, report: Callable[[Ran, bool | None, str], None]) -> None:
+    def __init__(self, ends: Ends, report: Callable[[Ran, bool | None, str, bool], None]) -> None:
         super().__init__(ends)
         self._report = report
 
@@ -170,9 +173,10 @@ class Leaf(Trace):
             why = "not run"
         elif not verdict.unsure and (verdict.allowed & SUCCESS == Ends.NONE or verdict.allowed & FAILURE == Ends.NONE):
             succeeded, why = bool(verdict.allowed & SUCCESS), ""
-        self._report(verdict.ran, succeeded, why)
-        if verdict.repeated and (verdict.ran is not Ran.MAYBE or succeeded is not None):
-            self._report(Ran.MAYBE, None, "loop")
+        one_of_many = verdict.ran is not Ran.MAYBE or succeeded is not None
+        self._report(verdict.ran, succeeded, why, verdict.repeated and not one_of_many)
+        if verdict.repeated and one_of_many:
+            self._report(Ran.MAYBE, None, "loop", True)
 
 
 class Series(Trace):
@@ -303,6 +307,25 @@ class Repeated(Trace):
 
     def _judge(self, verdict: Verdict) -> None:
         self._inner.judge(verdict.round())
+
+
+class Apart(Trace):
+    """A command, and statements that it runs any number of times, as `find -exec` does; its end tells nothing of
+    theirs. `why` is the reason that they are given.
+    """
+
+    __slots__ = ("_command", "_inner", "_why")
+
+    def __init__(self, command: Trace, inner: Sequence[Trace], why: str) -> None:
+        self._command, self._inner, self._why = command, inner, why
+        super().__init__(command.ends)
+
+    def _judge(self, verdict: Verdict) -> None:
+        self._command.judge(verdict)
+        repeated = verdict.repeated or verdict.ran is not Ran.NO
+        for part in self._inner:
+            apart = dataclasses.replace(verdict.perhaps(part.ends), why=self._why, repeated=repeated, unsure=True)
+            part.judge(apart)
 
 
 class Skipped(Trace):

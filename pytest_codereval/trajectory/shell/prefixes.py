@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Container, Sequence
 
 from .expansion import Text
+from .launchers import LAUNCHERS, Launched, Launcher, launched, switched_user
 
 SHELLS = frozenset("sh bash dash ash zsh ksh mksh".split())
 
@@ -39,12 +41,16 @@ _PREFIXES = {
     "nice": _Options("n", ("--adjustment",)),
     "ionice": _Options("cnpPu", ("--class", "--classdata"), none=("-p", "-P", "-u")),
     "stdbuf": _Options("ioe", ("--input", "--output", "--error")),
-    "unbuffer": _Options(),
     "setsid": _Options(),
     "winpty": _Options(),
     "noglob": _Options(functions=True),
     "nocorrect": _Options(functions=True),
-    "sudo": _Options("ugpCrtThDRU", ("--user", "--group", "--chdir"), none=("-l", "-v", "-k", "-K"), assignments=True),
+    "sudo": _Options(
+        "ugpCrtThDRU",
+        ("--user", "--group", "--chdir"),
+        none=("-l", "-v", "-k", "-K", "-e", "-V", "--list"),
+        assignments=True,
+    ),
     "doas": _Options("uC"),
     "command": _Options(none=("-v", "-V")),
     "builtin": _Options(),
@@ -74,19 +80,57 @@ class Stripped:
     """Whether the shell ends with it (`exec`)."""
     xargs: Xargs | None = None
     """When it runs as its input says."""
+    text: Text | None = None
+    """The shell text that a launcher runs; then `words` are the launcher's."""
+    untold: str = ""
+    """The launcher whose status does not tell how the command ended, and which may run it several times if not `once`."""
+    once: bool = True
+    some: bool = False
+    """Whether that launcher may run it not at all."""
+    refused: bool = False
+    """Whether a launcher may fail without running it."""
 
 
-def strip(words: Sequence[Text]) -> Stripped:
-    """Return the command that `words` run in the end."""
+def strip(words: Sequence[Text], functions: Container[str] = ()) -> Stripped:
+    """Return the command that `words` run in the end. A name of `functions` is no prefix."""
     result = Stripped(tuple(words))
-    while result.words and result.words[0].known and len(result.prefixed) < MOST_PREFIXES:
-        name = result.words[0].text.rpartition("/")[2]
-        options = _PREFIXES.get(name)
-        after = _after(result, name, options) if options is not None else None
+    while result.words and result.words[0].known and len(result.prefixed) < MOST_PREFIXES and result.text is None:
+        written = result.words[0].text
+        if result.functions and written in functions:
+            break
+        after = _next(result, written.rpartition("/")[2])
         if after is None:
             break
         result = after
     return result
+
+
+def _next(before: Stripped, name: str) -> Stripped | None:
+    """Return what stands behind the prefix `name`, or None where it is none."""
+    if name == "su":
+        return _launched(before, name, Launcher(), switched_user(before.words))
+    if name in LAUNCHERS:
+        return _launched(before, name, LAUNCHERS[name], launched(before.words, LAUNCHERS[name]))
+    options = _PREFIXES.get(name)
+    return _after(before, name, options) if options is not None else None
+
+
+def _launched(before: Stripped, name: str, launcher: Launcher, found: Launched | None) -> Stripped | None:
+    if found is None:
+        return None
+    untold = launcher.untold and not found.options.intersection(launcher.told_by)
+    return dataclasses.replace(
+        before,
+        words=found.words if found.text is None else before.words,
+        text=found.text,
+        prefixed=(*before.prefixed, " ".join(word.text for word in before.words[: found.behind])),
+        bypass=before.bypass or found.bypass,
+        functions=False,
+        untold=before.untold or name * untold,
+        once=before.once and (launcher.once or not untold),
+        some=before.some or launcher.some,
+        refused=before.refused or bool(found.options.intersection(launcher.refuses)),
+    )
 
 
 def _after(before: Stripped, name: str, options: _Options) -> Stripped | None:
@@ -101,13 +145,15 @@ def _after(before: Stripped, name: str, options: _Options) -> Stripped | None:
             break
         if word in options.none or (name in ("command",) and re.fullmatch(r"-p?[vV]+", word)):
             return None
-        if (name == "env" and re.match(r"-$|-i|--ignore", word)) or (name == "command" and word == "-p"):
-            bypass = True
+        if name == "env" and (split := _split_string(words, at)) is not None:
+            return dataclasses.replace(before, words=split, prefixed=(*before.prefixed, "env -S"))
+        bypass = bypass or _leaves_path(name, word)
         if name == "xargs":
             xargs = _xargs(xargs, word, words[at : at + 1])
         if _takes_value(word, options):
-            if name == "env" and (word.startswith(("-S", "--split")) or words[at : at + 1] == (Text("PATH"),)):
+            if name == "env" and word.startswith(("-S", "--split")):
                 return None
+            bypass = bypass or (name == "env" and words[at : at + 1] == (Text("PATH"),))
             at += 1
     at += options.operands
     variables: list[tuple[str, str]] = []
@@ -116,15 +162,41 @@ def _after(before: Stripped, name: str, options: _Options) -> Stripped | None:
         at += 1
     if at >= len(words):
         return None
-    return Stripped(
-        words[at:],
-        (*before.prefixed, " ".join(word.text for word in words[:at])),
-        before.variables + tuple(variables),
-        before.bypass or bypass or any(replaces_path(*variable) for variable in variables),
-        before.functions and options.functions,
-        before.replaces_shell or name == "exec",
-        xargs or (Xargs() if name == "xargs" else None),
+    own_path = bypass or name in ("sudo", "doas") or any(replaces_path(*variable) for variable in variables)
+    return dataclasses.replace(
+        before,
+        words=words[at:],
+        prefixed=(*before.prefixed, " ".join(word.text for word in words[:at])),
+        variables=before.variables + tuple(variables),
+        bypass=before.bypass or own_path,
+        functions=before.functions and options.functions,
+        replaces_shell=before.replaces_shell or name == "exec",
+        xargs=xargs or (Xargs() if name == "xargs" else None),
     )
+
+
+def _leaves_path(name: str, option: str) -> bool:
+    """Whether an option of a prefix makes that the program is not looked for on PATH as it is."""
+    if name == "env":
+        return re.match(r"-$|-[a-zA-Z0-9]*i|--ignore|--unset=PATH$|-uPATH$", option) is not None
+    return (name == "command" and option == "-p") or (name == "exec" and re.match(r"-\w*c", option) is not None)
+
+
+def _split_string(words: Sequence[Text], at: int) -> tuple[Text, ...] | None:
+    """Return the words that `env -S text` stands for, whose option stands before `at`."""
+    found = re.fullmatch(r"(-[v0i]*)S(.*)|--split-string(?:=(.*))?", words[at - 1].text, re.DOTALL)
+    if found is None:
+        return None
+    given = found[2] or found[3]
+    text = Text(given) if given else words[at] if at < len(words) else None
+    if text is None or not text.known or re.search(r"[\\$]", text.text):
+        return None
+    try:
+        split = tuple(Text(word) for word in shlex.split(text.text))
+    except ValueError:
+        return None
+    more = (Text(found[1]),) if found[1] and len(found[1]) > 1 else ()
+    return (words[0], *more, *split, *words[at if given else at + 1 :])
 
 
 def _xargs(before: Xargs | None, word: str, following: Sequence[Text]) -> Xargs:
@@ -147,8 +219,8 @@ def _takes_value(word: str, options: _Options) -> bool:
 
 
 def replaces_path(name: str, value: str) -> bool:
-    """Whether an assignment makes a PATH that does not hold the one before."""
-    return name == "PATH" and "$PATH" not in value and "${PATH" not in value
+    """Whether an assignment, as written, makes a PATH that does not begin with the one before."""
+    return name == "PATH" and not re.match(r'"?(?:\$PATH(?!\w)|\$\{PATH(?:\}|:\+))', value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +257,11 @@ def shell_call(words: Sequence[Text]) -> ShellCall | None:
             at += 1
     rest = tuple(words[at:])
     head = " ".join(word.text for word in words[:at])
-    errexit, pipefail, runs = "e" in letters or "errexit" in names, "pipefail" in names, "n" not in letters
+    errexit, pipefail, runs = (
+        "e" in letters or "errexit" in names,
+        "pipefail" in names,
+        "n" not in letters and "noexec" not in names,
+    )
     if "c" in letters:
         text = rest[0] if rest else Text("")
         return ShellCall(text, None, rest[2:], errexit, pipefail, runs, head)

@@ -39,6 +39,8 @@ class SimpleCommand:
     """The here-document or here-string, where it is known."""
     bypass: bool = False
     """Whether it goes past PATH: an absolute path, `env -i`, `command -p`, or a PATH of its own."""
+    repeated: bool = False
+    """Whether it may have run more often than once for this entry: a loop of unknown length, `xargs`, `find -exec`."""
     assignments: tuple[tuple[str, str], ...] = ()
 
     @property

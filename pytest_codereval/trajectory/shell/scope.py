@@ -7,11 +7,20 @@ from collections.abc import Mapping
 
 from .syntax import Statement
 
+MOST_VALUE = 64 * 1024
+"""Characters of a value that is known; an item of an array counts some more."""
+
 MOST_CHARACTERS = 2_000_000
 """Characters that come out of the expansions of one text; what is beyond is not known."""
 
 Value = str | tuple[str, ...] | None
 """A text, the items of an array, or None for a value that is not known."""
+
+
+def bounded(value: Value) -> Value:
+    """Return a value, or None where it is too long to be kept."""
+    size = len(value) if isinstance(value, str) else sum(len(item) + 20 for item in value or ())
+    return value if size <= MOST_VALUE else None
 
 
 @dataclasses.dataclass
@@ -22,6 +31,8 @@ class Scope:
     exported: set[str] = dataclasses.field(default_factory=set)
     functions: dict[str, Statement | None] = dataclasses.field(default_factory=dict)
     positional: tuple[str, ...] | None = None
+    fixed: set[str] = dataclasses.field(default_factory=set)
+    """Variables that are read-only somewhere."""
     errexit: bool | None = False
     checked: bool = True
     """Whether a failure here counts for `set -e`: not in a condition."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from . import builtins
-from .data import data_of
+from .data import FINDERS, data_of, executed_by_find
 from .expansion import Text, expand, optional_substitutions, output_of, substitutions, text_of_word
 from .outcomes import (
     ANY,
@@ -18,6 +18,8 @@ from .outcomes import (
     IGNORED,
     MAYBE_ERREXIT,
     SUBSHELL,
+    UNTOLD,
+    Apart,
     Choice,
     Ends,
     Fixed,
@@ -26,6 +28,7 @@ from .outcomes import (
     Pipe,
     Repeated,
     Series,
+    Skipped,
     Trace,
 )
 from .prefixes import ShellCall, Stripped, Xargs, replaces_path, shell_call, strip
@@ -37,6 +40,9 @@ DEEPEST_CALL = 12
 """Functions and nested shells that are followed into each other."""
 MOST_ARGUMENTS = 100
 """Words of an input from which `xargs` is followed."""
+
+DEEPEST_FIND = 3
+"""Programs `find` that are followed into each other."""
 
 _SUBSTITUTED = "$( )"
 
@@ -64,8 +70,8 @@ class Runner(Protocol):
     def may_go_deeper(self, scope: Scope, text: str = "") -> bool:
         """Whether a further function, or a nested shell with `text`, is followed."""
 
-    def handler(self, text: str, signals: Sequence[str], scope: Scope) -> None:
-        """Note what `trap` runs later."""
+    def handler(self, text: str | None, signals: Sequence[str], scope: Scope) -> None:
+        """Note what `trap` runs later, None where that is not known."""
 
 
 def checked(trace: Trace, scope: Scope) -> Trace:
@@ -144,6 +150,8 @@ class _Command:
     run: Runner
     scope: Scope
     piped: str | None
+    executed_by: int = 0
+    """How many `find` run it."""
 
     def trace(self) -> Trace:
         statement, scope = self.statement, self.scope
@@ -154,10 +162,11 @@ class _Command:
         for assignment in statement.assignments:
             value = text_of_word(assignment.value, scope) if assignment.value is not None else Text("", False)
             self.variables[assignment.name] = value.text if value.known else None
-        self.stripped = strip(words)
+        self.stripped = strip(words, scope.functions)
         self.variables.update(self.stripped.variables)
         self.stdin = self._stdin()
         trace = self._run(self.stripped) if self.stripped.xargs is None else self._xargs(self.stripped.xargs)
+        trace = _launched(trace, self.stripped)
         if self.stripped.replaces_shell:
             return Mapped(Mapped(trace, SUBSHELL), EXITS)
         return checked(trace, scope)
@@ -183,22 +192,45 @@ class _Command:
     def _run(self, stripped: Stripped) -> Trace:
         words, scope = stripped.words, self.scope
         name = words[0].text
+        if stripped.text is not None:
+            return self._nested(
+                self._without_substitutions(stripped.text.text), scope.child(self.variables), "", same=False
+            )
         if stripped.functions and words[0].known and name in scope.functions:
             return self._call(scope.functions[name], [word.text for word in words[1:]])
         call = shell_call(words)
         if call is not None:
             inner = self._shell(call)
             if inner is not None:
-                return inner
+                texts = [call.text.text] if call.text is not None else []
+                return inner if call.runs else Series([Skipped(inner), self._leaf(ANY, words, texts)])
         if name == "eval" and len(words) > 1 and all(word.known for word in words):
             return self._nested(" ".join(word.text for word in words[1:]), scope, "eval", same=True)
         if name in (".", "source") and len(words) > 1:
             text = self._sourced(words)
             if text is not None:
                 return self._nested(text, scope, name, same=True)
-        if name == "trap" and len(words) > 2 and words[1].known:
-            self.run.handler(words[1].text, [word.text for word in words[2:]], scope)
-        return self._leaf(self._ends(words), words)
+        if name == "trap":
+            self._trap([word for word in words[1:] if word.text != "--"])
+        leaf = self._leaf(self._ends(words), words)
+        follows = name.rpartition("/")[2] in FINDERS and self.executed_by < DEEPEST_FIND
+        executed = list(executed_by_find(words)) if follows else []
+        return Apart(leaf, [self._executed(found) for found in executed], "find") if executed else leaf
+
+    def _trap(self, arguments: Sequence[Text]) -> None:
+        if len(arguments) > 1:
+            text = arguments[0].text if arguments[0].known else None
+            self.run.handler(text, [word.text for word in arguments[1:]], self.scope)
+
+    def _executed(self, words: tuple[Text, ...]) -> Trace:
+        """The program that `find` runs for what it finds."""
+        statement = dataclasses.replace(self.statement, raw=" ".join(word.text for word in words))
+        inner = _Command(statement, self.run, self.scope, None, self.executed_by + 1)
+        stripped = strip(words)
+        inner.variables = self.variables
+        inner.stdin = None
+        inner.stripped = dataclasses.replace(stripped, functions=False, bypass=self.stripped.bypass or stripped.bypass)
+        return _launched(inner._run(inner.stripped), inner.stripped)
 
     def _ends(self, words: Sequence[Text]) -> Ends:
         scope, name = self.scope, words[0].text
@@ -232,6 +264,7 @@ class _Command:
         inside.prefixed = scope.prefixed + self.stripped.prefixed
         inside.local = {name: scope.variables.get(name) for name in self.variables}
         inside.variables = {**scope.variables, **self.variables}
+        inside.own_path = self._bypass()
         if not all(word.known for word in self.stripped.words):
             inside.positional = None
         trace = self.run.statement(body, inside)
@@ -248,7 +281,7 @@ class _Command:
             text = Text(given) if given is not None else None
         elif call.file is not None:
             text = self._process_output()
-        if text is None or not call.runs:
+        if text is None:
             return None
         text = Text(self._without_substitutions(text.text))
         inside = self.scope.child(self.variables)
@@ -282,7 +315,7 @@ class _Command:
         if not self.run.may_go_deeper(scope, text):
             return self._leaf(ANY, self.stripped.words)
         inside = dataclasses.replace(scope, depth=scope.depth + 1)
-        inside.prefixed = (*self.scope.prefixed, *self.stripped.prefixed, head)
+        inside.prefixed = (*self.scope.prefixed, *self.stripped.prefixed, *([head] if head else []))
         inside.own_path = self._bypass()
         trace = self.run.script(text, inside)
         if same:
@@ -305,7 +338,7 @@ class _Command:
         here_string = any(redirect.operator == "<<<" for redirect in self.statement.redirects)
         return found.text + "\n" * here_string
 
-    def _leaf(self, ends: Ends, words: Sequence[Text]) -> Leaf:
+    def _leaf(self, ends: Ends, words: Sequence[Text], more_data: Sequence[str] = ()) -> Leaf:
         texts = tuple(word.text for word in words)
         command = SimpleCommand(
             raw=self.statement.raw,
@@ -314,7 +347,7 @@ class _Command:
             prefixed=(*self.scope.prefixed, *self.stripped.prefixed),
             ran=Ran.MAYBE,
             succeeded=None,
-            data=tuple(self._data(texts)),
+            data=(*self._data(texts), *more_data),
             stdin=self.stdin,
             bypass=self._bypass() or "/" in texts[0],
             assignments=(*self._assigned(), *self.stripped.variables),
@@ -322,8 +355,10 @@ class _Command:
         if self.run.killable and texts[0] not in builtins.INSTANT:
             ends |= Ends.KILLED
 
-        def report(ran: Ran, succeeded: bool | None, why: str) -> None:
-            self.run.report(dataclasses.replace(command, ran=ran, succeeded=succeeded, why_unknown=why))
+        def report(ran: Ran, succeeded: bool | None, why: str, repeated: bool) -> None:
+            self.run.report(
+                dataclasses.replace(command, ran=ran, succeeded=succeeded, why_unknown=why, repeated=repeated)
+            )
 
         return Leaf(ends, report)
 
@@ -340,8 +375,24 @@ class _Command:
         for assignment in self.statement.assignments:
             if assignment.value is not None and re.search(r"\s", assignment.value.source):
                 yield assignment.value.source
-        for word in self.statement.words:
+        words = [*self.statement.words]
+        for redirect in self.statement.redirects:
+            words += [word for word in (redirect.target, redirect.text) if word is not None]
+            if redirect.source:
+                yield redirect.source
+        for word in words:
             yield from (found.source for found in (*substitutions(word), *optional_substitutions(word)))
+
+
+def _launched(trace: Trace, stripped: Stripped) -> Trace:
+    """Return the trace of a command behind launchers whose status does not tell how it ended."""
+    if stripped.refused:
+        trace = Choice([trace], Ends.FAIL)
+    if not stripped.untold:
+        return trace
+    trace = Mapped(trace, UNTOLD, stripped.untold)
+    trace = trace if stripped.once else Repeated(trace)
+    return Choice([trace], ANY) if stripped.some else trace
 
 
 def _known(words: Sequence[Text]) -> bool:

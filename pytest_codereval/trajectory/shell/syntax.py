@@ -74,6 +74,8 @@ class Redirect:
     descriptor: str
     target: Word | None
     text: Word | None = None
+    source: str = ""
+    """Of a here-string: how it is written."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,6 +178,8 @@ class CaseItem:
 
     patterns: tuple[Word, ...]
     body: Block
+    goes_on: bool = False
+    """Whether `;&` or `;;&` follows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
