@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .recorder.call import Call, Copy, Passthrough, Reply, Write
+    from .recorder.answers.call import Call, Copy, Passthrough, Reply, Write
 
 __all__ = ["Call", "Copy", "Passthrough", "Reply", "Write"]
 
@@ -16,7 +16,7 @@ __all__ = ["Call", "Copy", "Passthrough", "Reply", "Write"]
 def __getattr__(name: str) -> object:
     """Import the handler API when it is first asked for, so that the plugin alone stays light."""
     if name in __all__:
-        from .recorder import call
+        from .recorder.answers import call
 
         return getattr(call, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

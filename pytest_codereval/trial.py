@@ -18,11 +18,11 @@ from .judging.gate import Decision, decide
 from .judging.judge import judge, not_evaluated
 from .judging.outcomes import Status
 from .judging.strictness import listed, strictness_results, unmatched_calls
+from .recorder.answers.handler_files import FindByName, no_names
 from .recorder.equipment import Equipment
-from .recorder.handler_files import FindByName, no_names
 from .recorder.invocation import InvocationLog
-from .recorder.names import generated_names
-from .recorder.spool import cause_of, describe
+from .recorder.shims.names import generated_names
+from .recorder.spool.spool import cause_of, describe
 from .sandbox import tempdir
 from .sandbox.environment import EnvironmentPlan
 from .sandbox.host_path import host_path

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from ..recorder.invocation import Invocation, InvocationLog
 from ..trajectory.model import ToolCall, Trajectory
-from ..trajectory.shell import Ran, SimpleCommand
+from ..trajectory.shell import Ran, ShellProgram, SimpleCommand
 from .asked_commands import named_by_variable
+from .shell_calls import shell_text, understood
 from .typed_commands import TypedCommand, named_program, typed_in
 
 MOST_COMPARISONS = 200_000
@@ -51,13 +52,22 @@ class RecordedCalls:
         self.shim_dir = log.shim_dir
         self._recorded_tools = log.recorded_tools
         calls = trajectory.tool_calls if trajectory is not None else ()
-        self._of_call = {id(call): typed_in(call, log.recorded_tools, workspace) for call in calls}
-        self.commands = tuple(item for items in self._of_call.values() for item in items)
+        self._programs = {id(call): understood(call, text) for call in calls if (text := shell_text(call)) is not None}
+        self._typed = {
+            id(call): typed_in(call, self._programs[id(call)], log.recorded_tools, workspace)
+            for call in calls
+            if id(call) in self._programs
+        }
+        self.commands = tuple(item for items in self._typed.values() for item in items)
         self._match = _Match(log, [item for item in self.commands if not item.own])
 
+    def program_of(self, call: ToolCall) -> ShellProgram:
+        """What the shell text of one tool call of the trajectory ran."""
+        return self._programs[id(call)]
+
     def commands_of(self, call: ToolCall) -> dict[int, TypedCommand]:
-        """The commands of one tool call of the trajectory, by the identity of what was parsed."""
-        return {id(item.command): item for item in self._of_call[id(call)]}
+        """The commands of this program that may have been run, by their identity."""
+        return {id(item.command): item for item in self._typed[id(call)]}
 
     def tool_of(self, item: TypedCommand) -> str | None:
         """The recorded tool that the command called, or None.

@@ -167,7 +167,7 @@ class _ShellCall:
 
     def sightings(self, helping: list[TypedCommand]) -> Iterator[Sighting]:
         """Add to `helping` the commands that speak for a recorded call."""
-        program = understood(self.call, self.text)
+        program = self.recorded.program_of(self.call)
         items = self.recorded.commands_of(self.call)
         seen = False
         for command in program.commands:
@@ -275,6 +275,9 @@ class _ShellCall:
 
     def _of_text(self, text: str, match: re.Match[str]) -> Sighting:
         tool = self.recorded.decides(match.group())
+        if tool is not None and match.string[: match.start()].endswith("/"):
+            note = f"went past the recorder of {tool}, in text that could not be understood"
+            return Sighting(text, _source(self.call), Standing.GUARD_ONLY, None, note, note)
         if tool is not None:
             return Sighting(text, _source(self.call), Standing.NOT_RUN, note=f"{tool} is recorded; its calls decide")
         standing = Standing.UNPROVEN if self.asked.texts_count else Standing.GUARD_ONLY

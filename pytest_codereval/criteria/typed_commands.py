@@ -8,8 +8,7 @@ import re
 from collections.abc import Collection
 
 from ..trajectory.model import ToolCall
-from ..trajectory.shell import Ran, SimpleCommand
-from .shell_calls import shell_text, understood
+from ..trajectory.shell import Ran, ShellProgram, SimpleCommand
 
 NOT_FOUND = 127
 """The exit status of a shell that found no such program."""
@@ -36,15 +35,14 @@ class TypedCommand:
     missing: bool = False
 
 
-def typed_in(call: ToolCall, tools: Collection[str] = (), workspace: str = "") -> tuple[TypedCommand, ...]:
-    """The commands of the shell text of one call in their order; none when it ran no shell.
+def typed_in(
+    call: ToolCall, program: ShellProgram, tools: Collection[str] = (), workspace: str = ""
+) -> tuple[TypedCommand, ...]:
+    """The commands of `program`, the shell text of `call`, in their order.
 
     `tools` are those that are recorded, `workspace` is the absolute path of the workspace.
     """
-    text = shell_text(call)
-    if text is None:
-        return ()
-    commands = [command for command in understood(call, text).commands if command.ran is not Ran.NO]
+    commands = [command for command in program.commands if command.ran is not Ran.NO]
     place: str | None = "."
     found = []
     for command in commands:

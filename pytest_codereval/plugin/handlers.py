@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ..recorder.answers import Handler
+    from ..recorder.answers.engine import Handler
 
 
 def find_by_name(request: pytest.FixtureRequest, folder: Path, name: str) -> Handler:

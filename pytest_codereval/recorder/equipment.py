@@ -13,8 +13,8 @@ from ..sandbox.digest import digest
 from ..task.reply_files import named_files
 from ..task.reply_tables import ToolTable, load_table
 from ..task.task_rules import tools_with_stdin
-from .answers import Answers
-from .handler_files import FindByName, find_handler
+from .answers.engine import Answers
+from .answers.handler_files import FindByName, find_handler
 from .invocation import InvocationLog
 from .options import Option
 from .recorder import Recorder

@@ -16,7 +16,8 @@ class Invocation:
     to the workspace (`.` for the workspace itself), absolute outside of it. `time` and `ended` are seconds since the
     epoch; no `ended` means that the call was killed, or still ran when everything was. `exit_status` is what the caller
     saw, None when unknown. `sequence` counts from 1 over all tools. `answered_by` is `constant`, `rule N`, `handler`,
-    `cassette`, `passthrough` or `fallback`. `stdin` is None unless it was read.
+    `cassette`, `passthrough` or `fallback`, and `unanswered` when the agent ended before. `stdin` is None unless it was
+    read.
     """
 
     sequence: int

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 from ..errors import Cause, TrialError
 from ..sandbox.protocol import Phase
 from ..task.tool_names import refusal
-from . import windows
 from .answering import Answerer, ShimPlan
-from .desk import TAMPERED, Desk
-from .identity import state
 from .invocation import Invocation, InvocationLog
-from .names import written_names
 from .options import OptionTable
-from .probe import Found, login_shell, probe_script, read_probe
-from .reply_text import Runner
-from .shim import PROBE_ARGV, find_interpreter, render, runner
-from .spool import Spool, fresh_directory
-from .spooled import UNANSWERED, SpooledCall
+from .shims import windows
+from .shims.names import written_names
+from .shims.probe import Found, login_shell, probe_script, read_probe
+from .shims.reply_text import Runner
+from .shims.shim import PROBE_ARGV, find_interpreter, render, runner
+from .spool.desk import TAMPERED, Desk
+from .spool.identity import state
+from .spool.spool import Spool, fresh_directory
+from .spool.spooled import UNANSWERED, SpooledCall
 
 if TYPE_CHECKING:
     from ..sandbox.protocol import Sandbox

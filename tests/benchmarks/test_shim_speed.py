@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from pytest_codereval.recorder import spool
 from pytest_codereval.recorder.answering import ShimPlan
-from pytest_codereval.recorder.answers import Answers
-from pytest_codereval.recorder.call import Call, Reply
+from pytest_codereval.recorder.answers.call import Call, Reply
+from pytest_codereval.recorder.answers.engine import Answers
 from pytest_codereval.recorder.recorder import Recorder
+from pytest_codereval.recorder.spool import spool
 from pytest_codereval.task.reply_tables import ToolTable, load_table
 from pytest_codereval.task.sandbox_models import RecordedTool
 

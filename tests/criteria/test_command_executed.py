@@ -517,6 +517,8 @@ def test_a_command_that_certainly_ran_and_was_not_recorded_breaks_a_guard_only()
         assert live([bash(command)], log, **fields, **GUARD) is None
     own = {"command_pattern": r"uip\s+df", "require_success": True}
     assert score("./tools/uip df", log, **own) == 1
+    assert score("if ( /usr/bin/uip df", log, command_pattern=r"uip\s+df", **GUARD) == 0
+    assert score("if ( uip df", log, command_pattern=r"uip\s+df", **GUARD) == 1
     unsure = judge([bash("test -f x && uip df || true")], log, command_pattern=r"uip\s+df", **GUARD)
     assert (unsure.score, unsure.note) == (1, "the recorder saw no such call of uip: uip df")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.recorder.answering import Answer, CapturedRun, Printed, ReadStdin, Request
-from pytest_codereval.recorder.answers import Answers
-from pytest_codereval.recorder.call import Call
+from pytest_codereval.recorder.answers.call import Call
+from pytest_codereval.recorder.answers.engine import Answers
 from pytest_codereval.sandbox.writing import make_folder_beneath, write_beneath
 from pytest_codereval.task.reply_models import RecordedTool
 from pytest_codereval.task.reply_tables import load_table

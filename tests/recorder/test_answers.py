@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_codereval.errors import TrialError
-from pytest_codereval.recorder import guarded
 from pytest_codereval.recorder.answering import Answer, CapturedRun, Printed, ReadStdin, Request, RunReal, ShimPlan
+from pytest_codereval.recorder.answers import guarded
 
 from .engine import Engine
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_codereval.recorder.answering import Later, Printed, ReadStdin, RunReal
-from pytest_codereval.recorder.call import Call, Copy, Reply, Write
+from pytest_codereval.recorder.answers.call import Call, Copy, Reply, Write
 
 from .engine import Engine
 

@@ -12,9 +12,9 @@ import pytest
 
 from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.recorder.answering import Answer, Printed, ReadStdin, Request, RunReal
-from pytest_codereval.recorder.answers import Answers
-from pytest_codereval.recorder.call import Call, Copy, Passthrough, Reply, Write
-from pytest_codereval.recorder.handler_files import find_handler, no_names
+from pytest_codereval.recorder.answers.call import Call, Copy, Passthrough, Reply, Write
+from pytest_codereval.recorder.answers.engine import Answers
+from pytest_codereval.recorder.answers.handler_files import find_handler, no_names
 from pytest_codereval.task.reply_models import RecordedTool
 from pytest_codereval.task.reply_tables import load_table
 

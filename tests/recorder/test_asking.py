@@ -18,11 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_codereval.errors import Cause, TrialError
-from pytest_codereval.recorder import desk, places, reply_text, spool
 from pytest_codereval.recorder.answering import Answer, Printed, ReadStdin, Request, ShimPlan
 from pytest_codereval.recorder.options import Option
 from pytest_codereval.recorder.recorder import Recorder
-from pytest_codereval.recorder.spool import cause_of, describe
+from pytest_codereval.recorder.shims import reply_text
+from pytest_codereval.recorder.spool import desk, places, spool
+from pytest_codereval.recorder.spool.spool import cause_of, describe
 
 from .shadowing import Answering, Shadow, Shadowed, Tool, box, record, until
 from .test_shim import ARGVS, REPLIES
@@ -555,7 +556,7 @@ def test_memory_has_a_bound(shadow: Shadow, monkeypatch: pytest.MonkeyPatch) -> 
         ('rm "$SPOOL/replies/"*; timeout 0.5 uip x', "places where shims wait"),
         ('rm "$SPOOL/replies/0"; mkfifo "$SPOOL/replies/0"; timeout -s KILL 0.5 uip x', "places where"),
         ('rm "$SPOOL/replies/0"; : >"$SPOOL/replies/0"; timeout 0.5 uip x', "where no answer can reach|places where"),
-        ('rm "$SPOOL/replies/0"; ln -s /dev/zero "$SPOOL/replies/0"; timeout -s KILL 0.5 uip x', "no answer|places where"),
+        ('rm "$SPOOL/replies/0"; ln -s /dev/zero "$SPOOL/replies/0"; timeout -s9 0.5 uip x', "no answer|places where"),
         ('rm -r "$SPOOL/replies"; timeout 0.5 uip x', "folder of the recorder's answers is gone"),
         ('mv "$SPOOL/replies" k; mkdir "$SPOOL/replies"; timeout 0.5 uip x', "answers was moved, replaced or changed"),
         ('mv "$SPOOL/replies" k; mv k "$SPOOL/replies"; timeout 0.5 uip x', "spool was moved, replaced or changed"),

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_codereval.errors import TrialError
-from pytest_codereval.recorder import cassette
 from pytest_codereval.recorder.answering import CapturedRun, Printed, RunReal
+from pytest_codereval.recorder.answers import cassette
+from pytest_codereval.recorder.answers.cassette import Entry, canonical, load, save
 from pytest_codereval.recorder.argv import split_argv
-from pytest_codereval.recorder.cassette import Entry, canonical, load, save
 from pytest_codereval.recorder.options import Option
 
 from .engine import Engine
@@ -314,7 +314,7 @@ SAVER = """
 import sys
 from pathlib import Path
 from pytest_codereval.recorder.argv import split_argv
-from pytest_codereval.recorder.cassette import Entry, save
+from pytest_codereval.recorder.answers.cassette import Entry, save
 path, trial, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for number in range(rounds):
     save(path, trial, [Entry("uip", (str(n),), 0, b"x" * 2000, b"", trial) for n in range(number + 1)], ["uip"])

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_codereval.errors import TrialError
-from pytest_codereval.recorder import effects
 from pytest_codereval.recorder.answering import Printed
-from pytest_codereval.recorder.effects import EffectRefused, Place, SourceProblem, Tree, read_tree
+from pytest_codereval.recorder.answers import effects
+from pytest_codereval.recorder.answers.effects import EffectRefused, Place, SourceProblem, Tree, read_tree
 from pytest_codereval.sandbox.writing import make_folder_beneath, write_beneath
 
 from .engine import Engine

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from pytest_codereval.errors import CoderEvalError
-from pytest_codereval.recorder import guarded as module
-from pytest_codereval.recorder.guarded import OutOfTime, guarded
+from pytest_codereval.recorder.answers import guarded as module
+from pytest_codereval.recorder.answers.guarded import OutOfTime, guarded
 from pytest_codereval.recorder.texts import TextTest
 
 

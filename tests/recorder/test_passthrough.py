@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from pytest_codereval.recorder import desk, shim
 from pytest_codereval.recorder.answering import Answer, CapturedRun, Printed, ReadStdin, Request, RunReal, ShimPlan
+from pytest_codereval.recorder.shims import shim
+from pytest_codereval.recorder.spool import desk
 
 from .shadowing import SYSTEM_PATH, Shadow, Shadowed, box, until
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from pytest_codereval.errors import Cause, TrialError
-from pytest_codereval.recorder import spool as spool_module
-from pytest_codereval.recorder.names import collisions, generated_names, written_names
 from pytest_codereval.recorder.recorder import Recorder
-from pytest_codereval.recorder.spool import Spool
+from pytest_codereval.recorder.shims.names import collisions, generated_names, written_names
+from pytest_codereval.recorder.spool import spool as spool_module
+from pytest_codereval.recorder.spool.spool import Spool
 from pytest_codereval.sandbox.protocol import Phase
 
 from .shadowing import SYSTEM_PATH, NonRoot, Shadow, Tool, box, record, until

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pytest_codereval.recorder import shim as shim_module
 from pytest_codereval.recorder.answering import ShimPlan
-from pytest_codereval.recorder.shell_text import printf_format, quote
-from pytest_codereval.recorder.shim import find_interpreter, render
+from pytest_codereval.recorder.shims import shim as shim_module
+from pytest_codereval.recorder.shims.shell_text import printf_format, quote
+from pytest_codereval.recorder.shims.shim import find_interpreter, render
 
 from .shadowing import Shadow, Tool
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_codereval.errors import Cause, TrialError
-from pytest_codereval.recorder.spool import cause_of, describe
+from pytest_codereval.recorder.spool.spool import cause_of, describe
 
 from .shadowing import Shadow, box, record, until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_codereval.errors import Cause
 from pytest_codereval.recorder.answering import Answer, Later, Printed, ReadStdin, Request, ShimPlan
-from pytest_codereval.recorder.spool import cause_of
+from pytest_codereval.recorder.spool.spool import cause_of
 
 from .shadowing import Shadow, Shadowed, Tool, until
 

@@ -11,8 +11,8 @@ import pytest
 
 from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.recorder.answering import ShimPlan
-from pytest_codereval.recorder.spool import Spool
-from pytest_codereval.recorder.windows import render_command_file, render_script
+from pytest_codereval.recorder.shims.windows import render_command_file, render_script
+from pytest_codereval.recorder.spool.spool import Spool
 
 from .shadowing import Tool
 

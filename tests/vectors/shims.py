@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pytest_codereval.recorder.answers import Answers
-from pytest_codereval.recorder.handler_files import find_handler, no_names
+from pytest_codereval.recorder.answers.engine import Answers
+from pytest_codereval.recorder.answers.handler_files import find_handler, no_names
 from pytest_codereval.recorder.recorder import Recorder
 from pytest_codereval.task.reply_tables import load_table
 

@@ -219,12 +219,13 @@ def launched(words: Sequence[Text], launcher: Launcher) -> Launched | None:
 
 
 def _behind_operands(words: Sequence[Text], at: int, launcher: Launcher, options: set[str]) -> int | Launched | None:
+    if launcher.dashes and words[at - 1].text == "--":
+        return at
     if launcher.dashes:
         while launcher.dashes == "words" and at < len(words) and not words[at].text.startswith("-"):
             at += 1
-        if launcher.dashes == "words" and at < len(words) and words[at].text == "--":
-            return at + 1
-        return at if words[at - 1].text == "--" else None
+        behind = launcher.dashes == "words" and at < len(words) and words[at].text == "--"
+        return at + 1 if behind else None
     for _ in range(launcher.operands):
         if at >= len(words) or not re.fullmatch(launcher.operand, words[at].text):
             return None

@@ -83,8 +83,9 @@ class Stripped:
     text: Text | None = None
     """The shell text that a launcher runs; then `words` are the launcher's."""
     untold: str = ""
-    """The launcher whose status does not tell how the command ended, and which may run it several times if not `once`."""
+    """The launcher whose status does not tell how the command ended."""
     once: bool = True
+    """Whether no launcher may run it several times."""
     some: bool = False
     """Whether that launcher may run it not at all."""
     refused: bool = False

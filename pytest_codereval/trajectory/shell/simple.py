@@ -176,8 +176,9 @@ class _Command:
         given = self.stdin if self.stdin is not None else self.piped
         stripped = self.stripped
         if given is None or re.search(r"['\"\\]", given) or len(given.split()) > MOST_ARGUMENTS or not way.plain:
-            some = bool((given or "").strip())
-            return Repeated(self._run(stripped)) if some else Choice([Repeated(self._run(stripped))], Ends.OK)
+            words = _with_unknown(stripped.words, way.replaced) if way.replaced else stripped.words
+            trace = Repeated(self._run(dataclasses.replace(stripped, words=words)))
+            return trace if (given or "").strip() else Choice([trace], Ends.OK)
         if not way.replaced:
             words = (*stripped.words, *(Text(word) for word in given.split()))
             trace = self._run(dataclasses.replace(stripped, words=words))
@@ -226,7 +227,7 @@ class _Command:
         """The program that `find` runs for what it finds."""
         statement = dataclasses.replace(self.statement, raw=" ".join(word.text for word in words))
         inner = _Command(statement, self.run, self.scope, None, self.executed_by + 1)
-        stripped = strip(words)
+        stripped = strip(_with_unknown(words, "{}"))
         inner.variables = self.variables
         inner.stdin = None
         inner.stripped = dataclasses.replace(stripped, functions=False, bypass=self.stripped.bypass or stripped.bypass)
@@ -393,6 +394,11 @@ def _launched(trace: Trace, stripped: Stripped) -> Trace:
     trace = Mapped(trace, UNTOLD, stripped.untold)
     trace = trace if stripped.once else Repeated(trace)
     return Choice([trace], ANY) if stripped.some else trace
+
+
+def _with_unknown(words: Sequence[Text], place: str) -> tuple[Text, ...]:
+    """Return the words, of which those that hold `place` are not known."""
+    return tuple(Text(word.text, word.known and place not in word.text) for word in words)
 
 
 def _known(words: Sequence[Text]) -> bool:

@@ -53,6 +53,25 @@ _HOSTILE = {
     "doubling": "x=aaaaaaaaaa\n" + "x=$x$x\n" * 60 + "echo $x",
     "splitting": "x='" + "a " * 30_000 + "'\n" + "b $x\n" * 4000,
     "array": "x=(a)\n" + 'x+=("${x[@]}")\n' * 60 + 'echo "${x[@]}"',
+    "doubling by eval": "x=aaaaaaaaaa\n" + 'eval "x=$x$x"\n' * 60 + "echo $x",
+    "doubling of parameters": "set -- a b\n" + 'set -- "$@" "$@"\n' * 60 + 'a "$@"',
+    "doubling by appending": "x=aaaaaaaaaa\n" + "x+=$x\n" * 60 + "echo $x",
+    "doubling in a loop": "x=aaaa; for i in {1..90}; do x=$x$x$x; y=($x $x); y+=(${y[@]}); done; a $x ${y[@]}",
+    "doubling by substitution": "x=aaaa\n" + "x=$(echo $x$x)\n" * 60 + "a $x",
+    "echo of echo": "a " + "$(echo " * 40 + "b" + ")" * 40,
+    "line ends": "a" + "\n" * 150_000 + "b",
+    "quoted": "echo '" + "a b" * 400_000 + "'; c",
+    "escaped in quotes": 'echo "' + r"\"" * 900_000 + '"; c',
+    "documents without an end": "cat <<E\n" * 20_000,
+    "found": "find . " + r"-exec a {} \; " * 5000,
+    "found by found": "find . -exec " * 3000 + r" a \;",
+    "launchers": "npx " * 20_000 + "a",
+    "watched": "watch " * 5000 + "a",
+    "options": "npx " + "-y " * 30_000 + "a",
+    "patterns": "grep " + "-e " * 30_000 + "a",
+    "awk": "awk '" + "print a " * 20_000 + "'",
+    "times": "time " * 30_000,
+    "branches": "case $x in " + "a) b;& " * 1000 + "c) d;; esac",
     "prefixes": "env " * 20_000 + "a",
     "evals": "eval " * 20_000 + "a",
     "shells": "bash -c " * 3000 + "a",
@@ -71,6 +90,22 @@ def test_takes_little_time(name: str) -> None:
     assert time.process_time() - start < 3
     assert program.parsed is (program.unparsed == ())
     assert len(program.commands) <= 6000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat > f.json <<'E'\n" + '{"a": 1}\n' * 40_000 + "E\nuip deploy",
+        "echo '" + "QUJD" * 60_000 + "' | base64 -d > f && uip deploy",
+        'echo "' + r"{\"abc\": \"defghijk\"}, " * 9000 + '" > f && uip deploy',
+    ],
+)
+def test_what_is_long_by_its_data_is_understood(text: str) -> None:
+    start = time.process_time()
+    program = understand(text, 0)
+    assert time.process_time() - start < 2
+    assert program.parsed
+    assert [(command.text, command.succeeded) for command in program.commands][-1] == ("uip deploy", True)
 
 
 def test_importing_the_package_does_not_load_the_parser() -> None:

@@ -126,18 +126,117 @@ NESTED = [
     ('c "$(a; b)"', 0, ["yes ? a", "yes ? b", "yes ok c $(a; b)"]),
     ("diff <(a) <(b)", 0, ["yes ? a", "yes ? b", "yes ok diff <(a) <(b)"]),
     ("c `a`", 0, ["yes ? a", "yes ok c `a`"]),
-    ("bash -n -c 'a'", 0, ["yes ok bash -n -c a"]),
+    ("bash -n -c 'a'", 0, ["no ? a", "yes ok bash -n -c a"]),
+    ("bash -o noexec -c 'a'", 0, ["no ? a", "yes ok bash -o noexec -c a"]),
     ("bash script.sh", 0, ["yes ok bash script.sh"]),
     ("trap 'a' EXIT; b", 0, ["yes ? trap a EXIT", "yes ok b", "maybe ? a"]),
     ("cat ids | xargs -n1 a", 0, ["yes ? cat ids", "maybe ok a", "maybe ? a"]),
     ("echo 1 2 | xargs a", 0, ["yes ok echo 1 2", "yes ok a 1 2"]),
     ("printf '%s' x | xargs -I{} a --id {}", 0, ["yes ok printf %s x", "yes ok a --id x"]),
+    ('b <<< "$(a)"', 0, ["yes ? a", "yes ok b"]),
+    ("b < <(a)", 0, ["yes ? a", "yes ok b"]),
+    ('b > "$(a)"', 0, ["yes ? a", "yes ok b"]),
+    ("coproc a; b", 0, ["yes ? a", "yes ok b"]),
+    ("coproc a > log; b", 0, ["yes ? a", "yes ok b"]),
+    ("time { a; b; }", 0, ["yes ? a", "yes ok b"]),
+    ("x; time -p for i in 1; do a $i; done", 0, ["yes ? x", "yes ok a 1"]),
+    ("case x in x) a;& y) b;; esac", 0, ["maybe ? a", "maybe ok b"]),
+    ("case x in x) a;;& *) b;; esac", 1, ["maybe ? a", "maybe bad b"]),
+]
+
+LAUNCHED = [
+    (r"find . -exec a {} \;", 0, ["yes ok find . -exec a {} ;", "maybe ? a {}"]),
+    (
+        r"find . -exec a {} + -o -ok env X=1 b \;",
+        0,
+        ["yes ok find . -exec a {} + -o -ok env X=1 b ;", "maybe ? a {}", "maybe ? b"],
+    ),
+    (
+        r"""find . -execdir sh -c 'a "$1" && b' _ {} \;""",
+        0,
+        ['yes ok find . -execdir sh -c a "$1" && b _ {} ;', "maybe ? a $1", "maybe ? b"],
+    ),
+    (r"false && find . -exec a \;", 1, ["yes bad false", "no ? find . -exec a ;", "no ? a"]),
+    ("flock f -c 'a; b'", 0, ["yes ? a", "yes ok b"]),
+    ("flock -n f a", 1, ["maybe bad a"]),
+    ("flock -n f a", 0, ["yes ok a"]),
+    ("flock 9", 0, ["yes ok flock 9"]),
+    ("npx -c 'a && b'", 0, ["yes ok a", "yes ok b"]),
+    ("script -qec 'a' /dev/null", 1, ["yes bad a"]),
+    ("script -c 'a' log", 0, ["yes ? a"]),
+    ("script log a", 0, ["yes ok script log a"]),
+    ("su -c 'a; b' bob", 0, ["yes ? a", "yes ok b"]),
+    ("su - bob -c a", 1, ["yes bad a"]),
+    ("watch -n 2 'a | b'", 0, ["yes ? a", "maybe ? a", "yes ? b", "maybe ? b"]),
+    ("x | entr -r a", 0, ["yes ? x", "maybe ? a"]),
+    ("parallel -j 4 a ::: b c", 0, ["maybe ? a"]),
+    ("screen -dmS name a b", 0, ["yes ? a b", "maybe ? a b"]),
+    ("systemd-run --user -p X=1 a", 0, ["yes ? a", "maybe ? a"]),
+    ("watch() { :; }; watch a", 0, ["yes ok :"]),
+]
+
+KEPT_STATUSES = [
+    ("a; rc=$?; printf '%s' \"$rc\"; b; exit $rc", True),
+    ("f() { b; }; a; rc=$?; exit $rc", True),
+    ("a; rc=$?; exit $rc", True),
+    ("trap 'b' EXIT; a; rc=$?; c; exit $rc", True),
+    ("f() { rc=0; }; a; rc=$?; f; exit $rc", None),
+    ("a; rc=$?; . b; exit $rc", None),
+    ("a; rc=$?; source b; exit $rc", None),
+    ('a; rc=$?; eval "$x"; exit $rc', None),
+    ('a; rc=$?; command eval "$x"; exit $rc', None),
+    ("a; rc=$?; $x; exit $rc", None),
+    ("a; rc=$?; b $((rc=0)); exit $rc", None),
+    ("a; rc=$?; ((rc=0)); exit $rc", None),
+    ("a; rc=$?; let rc=0; exit $rc", None),
+    ("a; rc=$?; b ${rc:=0}; exit $rc", None),
+    ("a; rc=$?; read rc; exit $rc", None),
+    ("a; rc=$?; printf -v rc 0; exit $rc", None),
+    ("a; rc=$?; export rc=0; exit $rc", None),
+    ("a; rc=$?; export $(b); exit $rc", None),
+    ("a; rc=$?; declare -n q=rc; q=0; exit $rc", None),
+    ("a; rc=$?; trap 'rc=0' DEBUG; b; exit $rc", None),
+    ("trap 'rc=0' DEBUG; a; rc=$?; b; exit $rc", None),
+    ("a; rc=$?; for rc in 0; do b; done; exit $rc", None),
+    ("readonly rc=0; a; rc=$?; exit $rc", None),
+    ("a; SECONDS=$?; b; exit $SECONDS", None),
 ]
 
 
-@pytest.mark.parametrize(("text", "status", "expected"), [*LISTS, *OPTIONS, *COMPOUNDS, *NESTED])
+@pytest.mark.parametrize(("text", "status", "expected"), [*LISTS, *OPTIONS, *COMPOUNDS, *NESTED, *LAUNCHED])
 def test_what_ran_and_succeeded(text: str, status: int, expected: list[str]) -> None:
     assert all_told(text, status) == expected
+
+
+@pytest.mark.parametrize(("text", "succeeded"), KEPT_STATUSES)
+def test_a_status_that_is_handed_on_by_a_variable(text: str, succeeded: bool | None) -> None:
+    found = [command for command in understand(text, 0).commands if command.program == "a"]
+    assert [command.succeeded for command in found] == [succeeded]
+
+
+@pytest.mark.parametrize(
+    ("text", "repeated"),
+    [
+        ("a", [False]),
+        ("until a; do :; done", [False, True]),
+        ("while a; do :; done", [False, True]),
+        ("for ((;;)); do a; done", [False, True]),
+        ("for f in *; do a; done", [False, True]),
+        ("for f in 1 2; do a; done", [False, False]),
+        ("while b; do a & done", [True]),
+        ("x | xargs -n1 a", [False, True]),
+        ("echo 1 | xargs a", [False]),
+        (r"find . -exec a \;", [True]),
+        (r"true || find . -exec a \;", [False]),
+        ("watch a", [False, True]),
+        ("parallel a ::: 1", [True]),
+        ("script -c a f", [False]),
+    ],
+)
+def test_what_may_have_run_more_often(text: str, repeated: list[bool]) -> None:
+    found = [command for command in understand(text, 0).commands if command.program == "a"]
+    assert [command.repeated for command in found] == repeated
+    assert all(command.ran == "maybe" for command in found if command.repeated)
 
 
 @pytest.mark.parametrize(
@@ -199,6 +298,9 @@ def test_a_status_that_does_not_fit_proves_nothing() -> None:
 
 def test_a_trap_that_exits_hides_the_status() -> None:
     assert all_told("trap 'exit 0' EXIT; a", 0)[1] == "yes ? a"
+    assert all_told("trap -- 'exit 0' EXIT; a", 0)[1] == "yes ? a"
+    assert all_told('trap "$x" EXIT; a', 0)[1] == "yes ? a"
+    assert all_told("trap 'b' EXIT; a", 0)[1] == "yes ok a"
 
 
 def test_the_reader_of_a_pipe_may_end_before_its_writer() -> None:

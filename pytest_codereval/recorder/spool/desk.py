@@ -18,11 +18,11 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .. import clock
-from . import reply_text
-from .answering import Answer, Answerer, CapturedRun, Later, Printed, ReadStdin, Request, RunReal, call_text
+from ... import clock
+from ..answering import Answer, Answerer, CapturedRun, Later, Printed, ReadStdin, Request, RunReal, call_text
+from ..shims import reply_text
+from ..shims.shim import PROBE_ARGV, REPLIES
 from .places import Place, Places, Replaced
-from .shim import PROBE_ARGV, REPLIES
 from .spooled import SpooledCall
 
 TAMPERED = "tampered: "

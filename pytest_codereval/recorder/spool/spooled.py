@@ -6,8 +6,8 @@ import dataclasses
 import os
 from collections.abc import Mapping
 
-from .answering import CapturedRun
-from .shim import RECORD_VERSION
+from ..answering import CapturedRun
+from ..shims.shim import RECORD_VERSION
 
 UNANSWERED = "unanswered"
 """Who answered a call that waited in vain."""

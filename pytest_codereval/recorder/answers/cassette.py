@@ -16,10 +16,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import Cause, TrialError
-from ..task.nearest import hint
-from .argv import split_argv
-from .options import OptionTable
+from ...errors import Cause, TrialError
+from ...task.nearest import hint
+from ..argv import split_argv
+from ..options import OptionTable
 
 LOCK_SECONDS = 30.0
 """Seconds to wait for another process that saves the same cassette."""

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..errors import CoderEvalError
+from ...errors import CoderEvalError
 
 MAX_FILES = 2_000
 """Files and empty folders that one effect may copy."""

@@ -6,16 +6,16 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Cause, TrialError
-from ..sandbox.host_path import host_path
-from ..task.reply_files import read_json
-from ..task.reply_texts import TemplateError
+from ...errors import Cause, TrialError
+from ...sandbox.host_path import host_path
+from ...task.reply_files import read_json
+from ...task.reply_texts import TemplateError
 from .call import Call
 from .effects import Place, SourceProblem, Tree, read_tree
 from .templates import FixedBytes, FixedText, Stream, TemplateText, json_stream, stream_of, text_of
 
 if TYPE_CHECKING:
-    from ..task.reply_models import ReplyModel
+    from ...task.reply_models import ReplyModel
 
 _LARGEST_FILE = 50_000_000
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from ..errors import CoderEvalError
+from ...errors import CoderEvalError
 
 SECONDS = 2.0
 """Seconds of CPU time that a call may take."""
@@ -108,7 +108,7 @@ class _Helper:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    path = [str(Path(__file__).parents[2]), *sys.path]
+    path = [str(Path(__file__).parents[3]), *sys.path]
     program = f"import sys; sys.path[:] = {path!r}; from {__name__} import serve; serve()"
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-B", "-c", program],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..errors import Cause, TrialError
-from .answering import ShimPlan
+from ...errors import Cause, TrialError
+from ..answering import ShimPlan
 from .shim import CALLS, INDEX, LOST_MARK, MAX_TRIES, OK, RECORD_VERSION
 
 _SCRIPT = '''\

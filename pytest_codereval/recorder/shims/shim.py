@@ -17,9 +17,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from ..errors import Cause, TrialError
+from ...errors import Cause, TrialError
+from ..answering import ShimPlan
 from . import reply_text
-from .answering import ShimPlan
 from .shell_text import quote
 
 RECORD_VERSION = "2"

@@ -18,11 +18,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from .. import clock
-from ..errors import Cause
+from ... import clock
+from ...errors import Cause
+from ..shims.shim import CALLS, INDEX, LOST_MARK, OK, REPLIES, UNANSWERED_MARK
 from .desk import AUTHOR, LOST, TAMPERED, Desk
 from .identity import identity, state
-from .shim import CALLS, INDEX, LOST_MARK, OK, REPLIES, UNANSWERED_MARK
 from .spooled import MalformedRecord, SpooledCall, parse_record
 
 RECORD_LIMIT = 16 * 1024 * 1024

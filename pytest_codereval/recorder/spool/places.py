@@ -12,7 +12,7 @@ import dataclasses
 import os
 from collections.abc import Iterator
 
-from .shim import CLAIM, ROOM
+from ..shims.shim import CLAIM, ROOM
 
 AT_FIRST = 16
 AT_MOST = 256

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import CoderEvalError
-from ..task.reply_texts import template_use, texts_in
+from ...errors import CoderEvalError
+from ...task.reply_texts import template_use, texts_in
 from .call import Call
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Cause, TrialError
-from ..sandbox.host_path import host_path
-from ..task.nearest import hint
+from ...errors import Cause, TrialError
+from ...sandbox.host_path import host_path
+from ...task.nearest import hint
 
 if TYPE_CHECKING:
-    from .answers import Handler
+    from .engine import Handler
 
 FindByName = Callable[[str], "Handler"]
 """Finds a handler that is named without a file or module. Raises TrialError(CONFIGURATION)."""

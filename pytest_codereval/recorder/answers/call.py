@@ -8,10 +8,10 @@ import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .argv import ArgvPattern, split_argv
+from ..argv import ArgvPattern, split_argv
 
 if TYPE_CHECKING:
-    from ..sandbox.workspace import Workspace
+    from ...sandbox.workspace import Workspace
 
 ABSENT: Final[Any] = object()
 """The `json` of a reply that has none; None is JSON's null."""

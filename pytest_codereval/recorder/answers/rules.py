@@ -7,11 +7,11 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from .argv import ArgvPattern, FlagTest, matches, pattern_of
+from ..argv import ArgvPattern, FlagTest, matches, pattern_of
+from ..options import OptionTable
+from ..texts import TextTest, text_test
 from .call import StdinNeeded
 from .guarded import guarded
-from .options import OptionTable
-from .texts import TextTest, text_test
 
 Tests = tuple[tuple[str, TextTest], ...]
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Cause, CoderEvalError, TrialError
-from ..sandbox.workspace import Unreadable, Workspace
-from ..text import shorten
-from .answering import Answer, CapturedRun, Later, Printed, ReadStdin, Request, RunReal, ShimPlan, call_text
-from .argv import ArgvPattern
+from ...errors import Cause, CoderEvalError, TrialError
+from ...sandbox.workspace import Unreadable, Workspace
+from ...text import shorten
+from ..answering import Answer, CapturedRun, Later, Printed, ReadStdin, Request, RunReal, ShimPlan, call_text
+from ..argv import ArgvPattern
 from .call import ABSENT, Call, Copy, Passthrough, Reply, StdinNeeded, Write
 from .cassette import Entry, save
 from .effects import EffectRefused, MakeFolder, Place, WriteFile, read_tree
@@ -27,7 +27,7 @@ from .templates import encode, json_line
 from .tool_answers import Rule, ToolAnswers
 
 if TYPE_CHECKING:
-    from ..task.reply_tables import ToolTable
+    from ...task.reply_tables import ToolTable
 
 MAX_FAULTS = 20
 """Different faults that are kept; the agent may repeat one as often as it likes."""
@@ -409,6 +409,6 @@ def _place_of(error: BaseException) -> str:
     """Where in an author's function the error arose, "" for an error of ours."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = max((number for number, frame in enumerate(frames) if frame.filename == __file__), default=-1)
-    if ours + 1 >= len(frames) or Path(frames[ours + 1].filename).is_relative_to(Path(__file__).parents[1]):
+    if ours + 1 >= len(frames) or Path(frames[ours + 1].filename).is_relative_to(Path(__file__).parents[2]):
         return ""
     return f" ({Path(frames[ours + 1].filename).name}:{frames[ours + 1].lineno})"

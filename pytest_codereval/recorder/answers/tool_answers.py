@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from ..errors import Cause, TrialError
-from .answering import ShimPlan
-from .argv import ArgvPattern
+from ...errors import Cause, TrialError
+from ..answering import ShimPlan
+from ..argv import ArgvPattern
+from ..options import Option, OptionTable
 from .call import Call
 from .cassette import Replay, load
-from .options import Option, OptionTable
 from .replies import HandlerStep, PassthroughStep, PrintStep, Steps, fallback_of, steps_of
 from .rules import Facts, Match, match_of
 
 if TYPE_CHECKING:
-    from ..task.reply_models import RecordedTool
-    from ..task.reply_tables import ToolTable
+    from ...task.reply_models import RecordedTool
+    from ...task.reply_tables import ToolTable
 
 _UNDECLARED: OptionTable = (Option(("output",), 1),)
 """How the calls of a tool without `options` are read, as in `value_flags` of a rule."""

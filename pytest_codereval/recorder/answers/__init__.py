@@ -1,0 +1,1 @@
+"""Who answers the calls of recorded tools: rules, handlers, cassettes and fallbacks."""

@@ -1,0 +1,1 @@
+"""Where shims leave their calls and wait for answers."""
