@@ -18,6 +18,7 @@ class Cause(enum.StrEnum):
     EVIDENCE_LOST = "evidence_lost"
     TAMPERED = "tampered"
     UNMATCHED_CALL = "unmatched_call"
+    ANSWERS_FAILED = "answers_failed"
     AGENT_CRASH = "agent_crash"
     TURN_TIMEOUT = "turn_timeout"
     TASK_TIMEOUT = "task_timeout"

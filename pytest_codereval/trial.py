@@ -15,9 +15,9 @@ from .agents.protocol import AgentEnd
 from .criteria.contract import CriterionResult, Evidence
 from .errors import Cause, CoderEvalError, TrialError
 from .judging.gate import Decision, decide
-from .judging.judge import judge, not_evaluated
+from .judging.judge import judge
 from .judging.outcomes import Status
-from .judging.strictness import listed, strictness_results, unmatched_calls
+from .judging.strictness import listed, nothing_evaluated, strict_tools, strictness_results, unmatched_calls
 from .recorder.answers.handler_files import FindByName, no_names
 from .recorder.equipment import Equipment
 from .recorder.invocation import InvocationLog
@@ -227,9 +227,9 @@ class Trial:
                 raise attack
             if self._log.faults:
                 raise TrialError(cause_of(self._log.faults), describe(self._log.faults))
-            self._refuse_unmatched()
             if self._end is not None and self._end.cause is not None:
                 raise TrialError(self._end.cause, self._end.message)
+            self._refuse_unmatched()
 
     def _reaped(self, sandbox: tempdir.TempdirSandbox) -> TrialError | None:
         """Kill everything; an attack on the supervisor is returned, for the rest of the evidence is wanted too."""
@@ -246,13 +246,10 @@ class Trial:
             self._manifest = snapshot(sandbox.workspace, self.folder / "workspace")
 
     def _refuse_unmatched(self) -> None:
-        for tool in self._strict_tools("error"):
+        for tool in strict_tools(self.task, "error"):
             if calls := unmatched_calls(self._log, tool):
                 what = f"calls of {tool} that no rule, handler or cassette answered before the agent ended"
                 raise TrialError(Cause.UNMATCHED_CALL, f"{what} (unmatched: error):\n{listed(calls)}")
-
-    def _strict_tools(self, strictness: str) -> list[str]:
-        return [tool.tool for tool in self._tools if tool.unmatched == strictness]
 
     # -- grade
 
@@ -266,7 +263,7 @@ class Trial:
             self.results = judge(self.task.success_criteria, evidence, self.material.verify)
             if self._equipment is not None:
                 self._equipment.refuse_faults()
-            self.results += strictness_results(self._log, self._strict_tools("fail"), len(self.results))
+            self.results += strictness_results(self._log, strict_tools(self.task, "fail"), len(self.results))
             self.decision = decide(self.results)
             self._mark("graded")
             return self.decision
@@ -396,7 +393,7 @@ class Trial:
         if self.results and self.fault is None:
             return self.results
         reason = f"the trial ended in error: {self.message}" if self.fault else self.message
-        return not_evaluated(self.task.success_criteria, reason)
+        return nothing_evaluated(self.task, reason)
 
     @property
     def leftovers(self) -> tuple[str, ...]:
@@ -472,12 +469,17 @@ class Trial:
 
 
 def execute(trial: Trial) -> None:
-    """Stage, run the agent and seal. The seal holds on every path. Raises TrialError, kept in `trial.fault`."""
+    """Stage, run the agent and seal. The seal holds on every path, and what ended the agent's work, such as Ctrl-C, is
+    what is raised. Raises TrialError, kept in `trial.fault`.
+    """
     trial.stage()
     try:
         trial.run_agent()
-    finally:
-        trial.seal()
+    except BaseException:
+        with contextlib.suppress(CoderEvalError):
+            trial.seal()
+        raise
+    trial.seal()
 
 
 def _describe_hook(hook: HookRun) -> dict[str, object]:

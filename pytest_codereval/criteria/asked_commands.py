@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from ..recorder.argv import ArgvPattern, compare, pattern_of
@@ -16,13 +16,19 @@ from ..trajectory.shell import Ran, SimpleCommand, understand
 from .command_text import command_haystacks
 from .interpreter_code import code_of, runs_code
 from .known_words import Known, known_match
-from .mentions import Found, data_texts, excluded, first_match, found, long_arguments
+from .mentions import FILE_TOOLS, SEARCHERS, Found, data_texts, excluded, first_match, found, long_arguments
 from .patterns import search
+from .typed_commands import named_program
 
 LAUNCHERS = frozenset(
     "docker podman nerdctl kubectl oc lxc ssh chroot nsenter su runuser watch strace ltrace parallel wsl".split()
 )
 """Programs that run what stands among their arguments, somewhere else or in some other way."""
+
+NO_LAUNCHERS = SEARCHERS | FILE_TOOLS | {"git", "gh", "pip", "pip3", "brew", "apt", "apt-get"}
+"""Programs that never run what stands among their arguments; any other one may."""
+
+_VARIABLE = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:[:?+-].*)?\}?\"?", re.DOTALL)
 
 
 class Asked(Protocol):
@@ -97,12 +103,8 @@ class AskedFacets:
         if command.data and any(self._resembles(text) for text in data_texts(command)):
             in_code = runs_code(command) and any(map(self._resembles, code_of(command)))
             return Found.CODE_TEXT if in_code else Found.MENTION
-        inner = {self._as_call(item) for item in self._inner(command)} - {Found.NOWHERE}
-        if not inner:
-            return Found.NOWHERE
-        if excluded(self.exclude, command):
-            return Found.EXCLUDED
-        return Found.POSSIBLE if inner == {Found.POSSIBLE} else Found.ARGUMENT
+        how = self._within(command)
+        return Found.EXCLUDED if how is not Found.NOWHERE and excluded(self.exclude, command) else how
 
     def match_in(self, text: str) -> re.Match[str] | None:
         match = next(filter(None, map(self._resembles, command_haystacks(text))), None)
@@ -124,26 +126,31 @@ class AskedFacets:
         return difference
 
     def _calls_tool(self, command: SimpleCommand) -> bool:
-        if not command.words or command.known[0]:
+        if not command.words or named_program(command):
             return command.program == self.tool
         return named_by_variable(command.words[0]) == self.tool.casefold()
 
     def _as_call(self, command: SimpleCommand) -> Found:
         how = known_match(self.pattern, command.words[1:], command.known[1:])
         if how is Known.MATCH:
-            return Found.COMMAND if command.known[0] else Found.VARIABLE
+            return Found.COMMAND if named_program(command) else Found.VARIABLE
         return Found.POSSIBLE if how is Known.OPEN else Found.NOWHERE
 
-    def _inner(self, command: SimpleCommand) -> Iterator[SimpleCommand]:
-        """Calls of the tool that another program may run: in an argument, or as the last of its arguments."""
-        for text in long_arguments(command):
-            if text not in command.data and self.tool in text:
-                inner = (item for item in understand(text).commands if item.ran is not Ran.NO)
-                yield from filter(self._calls_tool, inner)
-        if command.program in LAUNCHERS:
+    def _within(self, command: SimpleCommand) -> Found:
+        """Whether another program may run a call of the tool: one in an argument, or as the last of its arguments."""
+        texts = [text for text in long_arguments(command) if text not in command.data and self.tool in text]
+        inner = [item for text in texts for item in understand(text).commands if item.ran is not Ran.NO]
+        found = {self._as_call(item) for item in inner if self._calls_tool(item)}
+        if command.program not in NO_LAUNCHERS:
             for at, word in enumerate(command.words[1:], start=1):
                 if word == self.tool and command.known[at]:
-                    yield dataclasses.replace(command, words=command.words[at:], known=command.known[at:])
+                    tail = dataclasses.replace(command, words=command.words[at:], known=command.known[at:])
+                    how = self._as_call(tail)
+                    found.add(how if how is Found.NOWHERE or command.program in LAUNCHERS else Found.POSSIBLE)
+        found.discard(Found.NOWHERE)
+        if not found:
+            return Found.NOWHERE
+        return Found.POSSIBLE if found == {Found.POSSIBLE} else Found.ARGUMENT
 
     def _resembles(self, text: str) -> re.Match[str] | None:
         """The tool's name and after it, in the same command, the words of a verb."""
@@ -154,7 +161,8 @@ class AskedFacets:
 
 def named_by_variable(word: str) -> str:
     """The name of the variable that is the whole of `word`, in small letters."""
-    return word.strip('"').lstrip("$").strip("{}").casefold()
+    variable = _VARIABLE.fullmatch(word)
+    return variable[1].casefold() if variable else ""
 
 
 def spellings(invocation: Invocation) -> tuple[str, ...]:

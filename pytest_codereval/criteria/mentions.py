@@ -27,6 +27,7 @@ FILE_TOOLS = frozenset(
 """Programs whose arguments with blanks are names of files."""
 
 _BLANK = re.compile(r"\s")
+_REDIRECTION = re.compile(r"[<>]")
 _PATH = re.compile(r"[./]")
 _VALUE = re.compile(r"(?:-{0,2}[A-Za-z_][\w-]*)=(.+)", re.DOTALL)
 _COMMAND_LINE = re.compile(r"[\"'\s]?\$?\{?[A-Za-z_/.][\w./+-]*\}?\s+\S")
@@ -97,8 +98,13 @@ def long_arguments(command: SimpleCommand) -> list[str]:
 
 
 def data_texts(command: SimpleCommand) -> tuple[str, ...]:
-    """The data of a command each by itself, all together, and the values of those that name one (`NAME=value`)."""
-    values = (match[1] for match in map(_VALUE.fullmatch, command.data) if match)
+    """The data of a command each by itself, all together, and the values of those that name one (`NAME=value`).
+
+    Where all arguments are data, also as they were written, up to a redirection.
+    """
+    values = [match[1] for match in map(_VALUE.fullmatch, command.data) if match]
+    if len(command.words) > 1 and " ".join(command.words[1:]) in command.data:
+        values.append(_REDIRECTION.split(command.raw.partition(command.words[0])[2])[0])
     return tuple(dict.fromkeys((*command.data, " ".join(command.data), *values)))
 
 

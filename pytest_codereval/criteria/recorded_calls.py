@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import fnmatch
+import re
 from collections.abc import Collection, Iterable, Sequence
 
 from ..recorder.invocation import Invocation, InvocationLog
@@ -26,6 +27,7 @@ MOST_DETOURS = 200
 DEEPEST_DETOUR = 40
 
 _GLOB = frozenset("*?[")
+_HOME = re.compile(r"([\w-]+=|)~[\w.-]*(?=/|$)")
 
 
 @dataclasses.dataclass(eq=False)
@@ -228,7 +230,7 @@ def same_call(command: SimpleCommand, call: Invocation) -> bool:
 
 
 def _may_expand(word: str) -> bool:
-    return word.startswith("~") or not _GLOB.isdisjoint(word)
+    return _HOME.match(word) is not None or not _GLOB.isdisjoint(word)
 
 
 def _unifies(words: Sequence[str], known: Sequence[bool], argv: Sequence[str]) -> bool:
@@ -261,6 +263,7 @@ def _expanded(word: str, reached: Iterable[int], argv: Sequence[str]) -> set[int
 
 
 def _expands_to(word: str, argument: str) -> bool:
-    if word.startswith("~"):
-        return argument.endswith(word.partition("/")[2])
+    home = _HOME.match(word)
+    if home is not None:
+        return argument.startswith(home[1]) and argument.endswith(word[home.end() :])
     return fnmatch.fnmatchcase(argument, word)

@@ -289,7 +289,7 @@ def _standing_of(command: SimpleCommand, found: Found) -> tuple[Standing, str]:
     """What a command that no recorder sees is good for."""
     if found is Found.POSSIBLE:
         unknown = [word for word, known in zip(command.words, command.known, strict=True) if not known]
-        return Standing.GUARD_ONLY, f"unknown: {' '.join(unknown)}" if unknown else "words that are not known"
+        return Standing.GUARD_ONLY, f"unknown: {' '.join(unknown)}" if unknown else "another program may run it"
     if found is Found.CODE_TEXT:
         return Standing.GUARD_ONLY, "a text in the code of an interpreter"
     if found is Found.CODE:

@@ -68,6 +68,7 @@ CAUSES: Mapping[Cause, str] = MappingProxyType(
         Cause.SHIM_UNREACHABLE: "a recorded tool cannot be reached",
         Cause.EVIDENCE_LOST: "evidence was lost",
         Cause.TAMPERED: "tampered",
+        Cause.ANSWERS_FAILED: "the answers of a recorded tool failed",
         Cause.UNMATCHED_CALL: "a recorded tool was called as nothing foresees",
         Cause.AGENT_CRASH: "the agent crashed",
         Cause.TURN_TIMEOUT: "the agent's turn took too long",

@@ -59,10 +59,10 @@ def _unstarted(spec: TrialSpec, report: pytest.TestReport) -> dict[str, Any]:
 
 def summary_without_trial(spec: TrialSpec, status: Status, message: str) -> dict[str, Any]:
     """The summary of a trial that cannot tell it itself."""
-    from ..judging.judge import not_evaluated
     from ..judging.outcomes import Status
+    from ..judging.strictness import nothing_evaluated
 
-    criteria = () if status is Status.SKIPPED else not_evaluated(spec.task.success_criteria, message)
+    criteria = () if status is Status.SKIPPED else nothing_evaluated(spec.task, message)
     summary = {
         "trial": spec.trial_id,
         "status": status,

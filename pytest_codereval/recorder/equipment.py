@@ -71,9 +71,9 @@ class Equipment:
         return [path for table in self._tables for path in table.files if path not in copied]
 
     def refuse_faults(self) -> None:
-        """Raise TrialError(CONFIGURATION) when rules or handlers went wrong, in whatever phase."""
+        """Raise TrialError(ANSWERS_FAILED) when rules or handlers went wrong, in whatever phase."""
         if self._answers.faults:
-            raise TrialError(Cause.CONFIGURATION, "; ".join(self._answers.faults))
+            raise TrialError(Cause.ANSWERS_FAILED, "; ".join(self._answers.faults))
 
     def drain(self) -> InvocationLog:
         """Take in all calls, when the agent is dead, and keep in cassettes what the real programs answered."""

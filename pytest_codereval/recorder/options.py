@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,3 +16,8 @@ class Option:
 
 OptionTable = tuple[Option, ...]
 """All declared flags of a tool; empty when it declares none."""
+
+
+def option_table(declared: Iterable[tuple[Sequence[str], int]]) -> OptionTable:
+    """The table of flags that are given as their names and arity, as `RecordedTool.option_names` gives them."""
+    return tuple(Option(tuple(names), arity) for names, arity in declared)

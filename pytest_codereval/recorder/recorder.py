@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import secrets
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,13 +17,14 @@ from ..errors import Cause, TrialError
 from ..sandbox.protocol import Phase
 from ..task.tool_names import refusal
 from .answering import Answerer, ShimPlan
+from .directories import seen_from_workspace
 from .invocation import Invocation, InvocationLog
 from .options import OptionTable
 from .shims import windows
 from .shims.names import written_names
 from .shims.probe import Found, login_shell, probe_script, read_probe
 from .shims.reply_text import Runner
-from .shims.shim import PROBE_ARGV, find_interpreter, render, runner
+from .shims.shim import find_interpreter, render, runner
 from .spool.desk import TAMPERED, Desk
 from .spool.identity import state
 from .spool.spool import Spool, fresh_directory
@@ -72,9 +74,10 @@ class Recorder:
         self._workspace = workspace
         self._options = dict(options or {})
         self._interpreter = interpreter
+        self._probe = (f"codereval-probe-{secrets.token_hex(8)}",)
         asks = any(plan.asks for plan in plans)
         needs_desk = any(plan.asks or plan.read_stdin or plan.passthrough for plan in plans)
-        desk = Desk(spool_dir, answerer if asks else None, self._runner) if needs_desk else None
+        desk = Desk(spool_dir, answerer if asks else None, self._runner, self._probe) if needs_desk else None
         self._spool = Spool(spool_dir, desk=desk)
         self._written: dict[str, _Written] = {}
         self._bin_state: tuple[int, ...] = ()
@@ -102,10 +105,10 @@ class Recorder:
     def probe_script(self) -> str:
         """POSIX sh text that prints what each tool resolves to, in `sh` and in a login bash; see `check_probe`.
 
-        It also calls one shim once, by its path.
+        It also calls one shim once, by its path, with an argument that is this recorder's own.
         """
         names = sorted(self._plans)
-        return probe_script(names, self._bin_dir / names[0])
+        return probe_script(names, self._bin_dir / names[0], self._probe)
 
     def check_probe(self, output: bytes, search_path: str) -> Found:
         """Understand the probe's output; `search_path` is the PATH it ran with."""
@@ -137,7 +140,7 @@ class Recorder:
         result = sandbox.run(["/bin/sh", "-c", self.probe_script()], phase=Phase.AGENT, timeout=PROBE_TIMEOUT)
         found = self.check_probe(result.stdout, search_path)
         problems = found.problems
-        if not problems and not any(call.argv == PROBE_ARGV for call in self._spool.discard()):
+        if not problems and not any(call.argv == self._probe for call in self._spool.discard()):
             problems = (f"a shim in {self._bin_dir} could not be run, or its call was not recorded",)
         if problems:
             raise TrialError(Cause.SHIM_UNREACHABLE, "; ".join(problems))
@@ -185,7 +188,7 @@ class Recorder:
             sequence=number,
             tool=call.tool,
             argv=call.argv,
-            cwd=_relative(call.cwd, self._workspace),
+            cwd=seen_from_workspace(call.cwd, self._workspace),
             time=call.time,
             ended=call.ended,
             exit_status=call.exit_status,
@@ -253,16 +256,6 @@ def _refuse(plans: Sequence[ShimPlan], answerer: Answerer | None) -> None:
         if reason:
             raise TrialError(Cause.CONFIGURATION, f"sandbox.record_cli: tool {plan.tool!r}: {reason}")
         seen.add(plan.tool.casefold())
-
-
-def _relative(cwd: str, workspace: Path | None) -> str:
-    """`cwd` relative to the workspace if it lies there, also by its real path."""
-    if workspace is None:
-        return cwd
-    for path in (Path(cwd), Path(os.path.realpath(cwd))):
-        if path.is_relative_to(workspace):
-            return path.relative_to(workspace).as_posix()
-    return cwd
 
 
 def _write(path: Path, content: bytes) -> _Written:

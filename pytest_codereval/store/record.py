@@ -94,6 +94,7 @@ def describe_invocations(log: InvocationLog) -> dict[str, object]:
         "options": {tool: [dataclasses.asdict(option) for option in table] for tool, table in log.options.items()},
         "calls": [dataclasses.asdict(invocation) for invocation in log.invocations],
         "unmatched": list(log.unmatched),
+        "shim_dir": log.shim_dir,
         "faults": list(log.faults),
     }
 

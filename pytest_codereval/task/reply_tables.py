@@ -39,15 +39,14 @@ class ToolTable:
     """The answers of one tool. The tool's own rules come first, then its tables in order.
 
     `files` are all paths on the host that answers hold or name: tables, files of replies, sources of copies, cassettes,
-    files of handlers. `asks_stdin` tells whether a rule or template asks for standard input, `variables` which
-    variables of the environment they ask for. `record_to` and `replay_from` are absolute.
+    files of handlers. `variables` are those of the environment that rules and templates ask for. `record_to` and
+    `replay_from` are absolute.
     """
 
     tool: RecordedTool
     rules: tuple[LocatedRule, ...]
     folder: Path
     files: tuple[Path, ...] = ()
-    asks_stdin: bool = False
     variables: tuple[str, ...] = ()
     record_to: Path | None = None
     replay_from: Path | None = None
@@ -106,7 +105,6 @@ class _Gathering:
         self._folder = folder
         self._rows = rows
         self._files: dict[Path, None] = {}
-        self._stdin = False
         self._variables: set[str] = set()
 
     def table(self) -> ToolTable:
@@ -125,7 +123,6 @@ class _Gathering:
             tuple(rules),
             folder,
             tuple(self._files),
-            self._stdin,
             tuple(sorted(self._variables)),
             record_to,
             replay_from,
@@ -134,7 +131,6 @@ class _Gathering:
     def _used(self, reply: ReplyModel, folder: Path) -> list[Finding]:
         """Take note of what a reply needs, and return what is wrong with its files."""
         if isinstance(reply, CliResponse):
-            self._stdin |= reply.when.stdin is not None
             self._variables |= set(reply.when.env or ())
         files, found = named_files(reply, folder, self._rows)
         for place, part in reply.replies():
@@ -152,7 +148,6 @@ class _Gathering:
         except (FileError, TemplateError) as error:
             yield Finding(place, str(error))
             return
-        self._stdin |= use.stdin
         self._variables |= use.variables
 
     def _rules_from(self, index: int, text: str) -> Iterator[LocatedRule]:

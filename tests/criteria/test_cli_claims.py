@@ -154,6 +154,8 @@ def test_files_and_values_of_a_recorded_call_are_found_behind_what_the_shell_exp
     for command in ("uip delete *.json", "uip delete ~/a.json", "uip delete [ab].json b.json", "uip delete $FILES"):
         calls = ["uip delete a.json", "uip delete a.json b.json", "uip delete /root/a.json"]
         assert judged([command], calls, verb="delete", max_count=3).score == 1.0
+    assert judged(["uip delete dir=~/a"], ["uip delete dir=/root/a"], verb="delete", max_count=1).score == 1.0
+    assert judged(["uip delete dir=~/a"], ["uip delete x=/root/a"], verb="delete", max_count=1).score == 0.0
     assert judged(["uip delete *.json"], ["uip delete a.txt"], verb="delete", max_count=1).score == 0.0
 
 

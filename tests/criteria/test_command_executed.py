@@ -428,6 +428,7 @@ MENTIONS = [
     'grep -rn "uip df" docs/',
     "echo 'uip df'",
     "echo uip df",
+    'echo uip df"x"',
     'git commit -m "uip df"',
     "cat > notes.md <<'EOF'\nuip df\nEOF",
     'export MSG="uip df"',
@@ -459,6 +460,8 @@ def test_pattern_that_asks_for_what_stands_around_the_words_finds_no_more_mentio
         ("rg foo x > out.json", r">\s*out\.json", True),
         ("cd '/my dir' && ls", r"/my dir", True),
         ("touch 'uip deploy'", r"uip\s+deploy", False),
+        ("echo uip 'deploy'", r"uip\s+'deploy'", False),
+        ("echo uip 'deploy' > out.json", r">\s*out\.json", True),
     ],
 )
 def test_several_words_that_a_program_searches_are_a_mention(command, pattern, counts):
@@ -599,6 +602,9 @@ def test_facets_are_found_in_what_another_program_runs(command):
     assert live([bash(command)], command=asked) is None
     assert score(command, command={**asked, "verb": "list"}, **GUARD) == 1
     assert score("git add uip delete", command=asked, **GUARD) == 1
+    for another in ("python -m uip delete y", "doppler run -- uip delete y", '"${UIP:-uip}" delete y'):
+        assert score(another, command=asked, **GUARD) == 0
+        assert score(another, command=asked, require_success=True) == 0
 
 
 @pytest.mark.parametrize(
@@ -649,6 +655,7 @@ FACETS: list[tuple[str, dict[str, Any], bool]] = [
     ("echo uip deploy", {"verb": "deploy"}, False),
     ("uip get 'a b'", {"positional": ["a b"], "verb": "get"}, True),
     ("$UIP deploy", {"verb": "deploy"}, True),
+    ("$HOME/bin/uip deploy", {"verb": "deploy"}, True),
     ("$OTHER deploy", {"verb": "deploy"}, False),
     ("true", {"verb": "deploy"}, False),
 ]

@@ -125,6 +125,19 @@ def test_ctrl_c_for_the_whole_group(repo: Repo, mark: str) -> None:
     assert repo.record("long")["cause"] == "interrupted"
 
 
+def test_what_the_seal_finds_does_not_hide_an_interrupt(repo: Repo) -> None:
+    tool = {"tool": "uip", "responses": [{"when": {"verb": "known"}}], "unmatched": "error"}
+    steps = {"bash": f"uip unknown; echo > {repo.path}/called; sleep 100"}
+    repo.script("a-long", steps, sandbox={"record_cli": [tool]})
+    repo.task("b-next")
+    process = _start(repo, "-n0", "tasks")
+    _until((repo.path / "called").exists, "the call")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(DEADLINE) == pytest.ExitCode.INTERRUPTED
+    assert repo.record("a-long")["cause"] == "interrupted"
+    assert not (repo.path / "run" / "trials" / "b-next").exists()
+
+
 @pytest.mark.parametrize("workers", ["-n0", "-n1"])
 def test_kill_9_of_pytest_leaves_no_agent_behind(repo: Repo, mark: str, workers: str) -> None:
     repo.script("long", {"bash": _daemons(repo, mark)}, {"sleep": 300})

@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_handler_makes_the_trial_an_error_that_says_so(repo
     records = {path.parent.name: json.loads(path.read_text()) for path in repo.path.glob("run/**/record.json")}
     raised = next(record for record in records.values() if record["trial"]["task_id"] == "raises")
     assert [call["argv"] for call in raised["invocations"]["calls"]] == [["a"]]
-    assert raised["cause"] == "configuration"
+    assert raised["cause"] == "answers_failed"
 
 
 def test_a_call_that_nothing_foresees_fails_or_errs_as_the_author_wants(repo: Repo) -> None:

@@ -393,7 +393,7 @@ def test_what_the_author_did_wrong_is_the_authors_fault(shadow: Shadow) -> None:
     tools.answerer.faults = ("uip: handler.py:uip: ValueError: no",)
     faults = tools.drain().faults
     assert faults == ("rules: uip: handler.py:uip: ValueError: no",)
-    assert cause_of(faults) is Cause.CONFIGURATION
+    assert cause_of(faults) is Cause.ANSWERS_FAILED
     assert describe(faults) == "uip: handler.py:uip: ValueError: no"
     assert cause_of((*faults, "evidence lost: a")) is Cause.EVIDENCE_LOST
     assert cause_of((*faults, "tampered: a")) is Cause.TAMPERED
@@ -408,7 +408,7 @@ def test_an_answerer_that_misbehaves(shadow: Shadow, answer: Callable[[Request],
     tools = shadow(ASKS, answer=answer)
     result = tools.call("uip", timeout=20)
     assert (result.returncode, result.stdout, result.stderr) == (1, b"", b"uip: internal error\n")
-    assert cause_of(tools.drain().faults) is Cause.CONFIGURATION
+    assert cause_of(tools.drain().faults) is Cause.ANSWERS_FAILED
 
 
 def test_an_answer_that_never_comes_ends_with_the_trial(shadow: Shadow, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -429,7 +429,7 @@ def test_an_answer_that_never_comes_ends_with_the_trial(shadow: Shadow, monkeypa
     tools.recorder.close()
     assert time.monotonic() - started < 5
     assert [call.answered_by for call in log.invocations] == ["unanswered"]
-    assert cause_of(log.faults) is Cause.CONFIGURATION
+    assert cause_of(log.faults) is Cause.ANSWERS_FAILED
     assert describe(log.faults) == "uip: handler 'h' had not returned 0.1 s after the end; the call was: uip a 'b c'"
     release.set()
 

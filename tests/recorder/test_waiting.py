@@ -93,7 +93,7 @@ def test_an_answer_that_cannot_be_settled_is_a_failure(shadow: Shadow) -> None:
 
     tools = shadow(ASKS, answer=lambda request: Later("rule 0", 0.0, fail))
     assert tools.call("uip").stderr == b"uip: internal error\n"
-    assert cause_of(tools.drain().faults) is Cause.CONFIGURATION
+    assert cause_of(tools.drain().faults) is Cause.ANSWERS_FAILED
 
 
 def test_a_call_that_waits_for_its_input_at_the_end_matched_nothing(shadow: Shadow, interpreter: str) -> None:

@@ -212,9 +212,9 @@ def test_a_file_that_cannot_be_used_is_told_where_it_is_named(
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_json_files_in_any_of_their_encodings_load(suite: Suite, encoding: str) -> None:
-    suite.write("tasks/r.json", '{"name": "caf\u00e9", "t": "{{ stdin }}"}'.encode(encoding))
-    assert not suite.table(responses=[{**RULE, "json_file": "r.json"}]).asks_stdin
-    assert suite.table(responses=[{**RULE, "json_file": "r.json", "template": True}]).asks_stdin
+    suite.write("tasks/r.json", '{"name": "caf\u00e9", "t": "{{ env.IN_JSON }}"}'.encode(encoding))
+    assert suite.table(responses=[{**RULE, "json_file": "r.json"}]).variables == ()
+    assert suite.table(responses=[{**RULE, "json_file": "r.json", "template": True}]).variables == ("IN_JSON",)
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,7 @@ def test_what_the_answers_ask_of_a_call_is_known(suite: Suite) -> None:
         ],
     )
     assert table.variables == ("IN_FILE", "IN_RULE", "IN_SEQUENCE")
-    assert not table.asks_stdin
-    assert suite.table(responses=[{"when": {"stdin": "x"}}]).asks_stdin
-    assert suite.table(template=True, stdout="{{ stdin }}").asks_stdin
-    assert not suite.table(stdout="{{ stdin }}").asks_stdin
+    assert suite.table(stdout="{{ env.NO_TEMPLATE }}").variables == ()
 
 
 def test_effects_and_cassettes_are_among_the_files(suite: Suite) -> None:

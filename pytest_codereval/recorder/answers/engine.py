@@ -18,6 +18,7 @@ from ...sandbox.workspace import Unreadable, Workspace
 from ...text import shorten
 from ..answering import Answer, CapturedRun, Later, Printed, ReadStdin, Request, RunReal, ShimPlan, call_text
 from ..argv import ArgvPattern
+from ..directories import seen_from_workspace
 from .call import ABSENT, Call, Copy, Passthrough, Reply, StdinNeeded, Write
 from .cassette import Entry, save
 from .effects import EffectRefused, MakeFolder, Place, WriteFile, read_tree
@@ -165,9 +166,8 @@ class Answers:
         return answer
 
     def _decided(self, tool: ToolAnswers, request: Request, turn: _Turn, undo: _Undo) -> _Decided:
-        facts = Facts(
-            request.argv, self._relative(request.cwd), request.environment, self._state, _decoded(request.stdin)
-        )
+        cwd = seen_from_workspace(request.cwd, self._root)
+        facts = Facts(request.argv, cwd, request.environment, self._state, _decoded(request.stdin))
         turn.counted = {
             rule.index
             for rule in tool.rules
@@ -287,13 +287,6 @@ class Answers:
         if status not in _KILLED:
             entry = Entry(request.tool, request.argv, status, run.stdout, run.stderr, self._trial, request.stdin)
             self._recorded.append(entry)
-
-    def _relative(self, cwd: str) -> str:
-        root = str(self._root)
-        for path in (os.path.normpath(cwd), os.path.realpath(cwd)):
-            if path == root or path.startswith(f"{root}/"):
-                return os.path.relpath(path, root)
-        return os.path.normpath(cwd)
 
     def _place(self, directory: str) -> Place:
         return dataclasses.replace(self._whole, directory="." if directory.startswith("/") else directory)

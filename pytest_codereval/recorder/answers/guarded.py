@@ -62,6 +62,9 @@ class _Helper:
             except (OSError, EOFError, pickle.UnpicklingError) as error:
                 self._end()
                 raise CoderEvalError(f"the process that searches by regular expressions failed: {error}") from error
+            except BaseException:
+                self._end()
+                raise
         if not succeeded:
             raise OutOfTime if value is None else CoderEvalError(value)
         result: _Result = value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import Cause, TrialError
 from ...sandbox.host_path import host_path
 from ...task.reply_files import read_json
-from ...task.reply_texts import TemplateError
+from ...task.reply_texts import TemplateError, without_notes
 from .call import Call
 from .effects import Place, SourceProblem, Tree, read_tree
 from .templates import FixedBytes, FixedText, Stream, TemplateText, json_stream, stream_of, text_of
@@ -163,15 +163,6 @@ def _effect_of(effect: Any, folder: Path, template: bool) -> WriteEffect | CopyE
         return CopyEffect(tree, text_of(effect.to, template))
     content = _text_or_file(effect.content or "", effect.content_file, folder, "effects: content_file")
     return WriteEffect(text_of(effect.write, template), stream_of(content, template))
-
-
-def without_notes(value: Any) -> Any:
-    """`value` without the keys called `_doc`, at any depth."""
-    if isinstance(value, dict):
-        return {key: without_notes(item) for key, item in value.items() if key != "_doc"}
-    if isinstance(value, list | tuple):
-        return [without_notes(item) for item in value]
-    return value
 
 
 def _read(path: Path) -> bytes:

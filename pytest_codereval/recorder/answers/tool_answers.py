@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...errors import Cause, TrialError
 from ..answering import ShimPlan
 from ..argv import ArgvPattern
-from ..options import Option, OptionTable
+from ..options import Option, OptionTable, option_table
 from .call import Call
 from .cassette import Replay, load
 from .replies import HandlerStep, PassthroughStep, PrintStep, Steps, fallback_of, steps_of
@@ -44,7 +44,7 @@ class ToolAnswers:
         tool = table.tool
         self.name = tool.tool
         self.handler = None if tool.handler is None else HandlerStep(tool.handler, table.folder)
-        self.options: OptionTable = tuple(Option(tuple(names), arity) for names, arity in tool.option_names())
+        self.options: OptionTable = option_table(tool.option_names())
         self.reading = ArgvPattern(options=self.options or _UNDECLARED)
         self.rules = tuple(
             Rule(

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .shell_text import quote
-from .shim import PROBE_ARGV
 
 _MARK = "codereval-probe"
 _BASH = "/bin/bash /usr/bin/bash /usr/local/bin/bash"
@@ -80,16 +79,17 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def probe_script(tools: Sequence[str], shim: Path) -> str:
+def probe_script(tools: Sequence[str], shim: Path, argv: Sequence[str]) -> str:
     """Return POSIX sh text that calls `shim` once and prints what each tool resolves to, here and in a login bash.
 
+    The call has the arguments `argv`, and a PATH with nothing on it, so that no shim finds a real program to run.
     What a profile prints by itself is told apart by marks. Where there is no bash that part is left empty.
     """
     names = " ".join(tools)
     ask = f"printf '\\0{_MARK}\\0'; for t in {names}; do printf '%s\\0' \"$t\"; command -v \"$t\"; printf '\\0'; done"
     in_login = f'for b in {_BASH}; do if [ -x "$b" ]; then exec "$b" -lc {quote(ask)}; fi; done\n'
     return (
-        f"{quote(str(shim))} {' '.join(PROBE_ARGV)} </dev/null >/dev/null 2>&1\n"
+        f"PATH=/dev/null {quote(str(shim))} {' '.join(map(quote, argv))} </dev/null >/dev/null 2>&1\n"
         f"{ask}\n"
         f"{in_login}"
         f"printf '\\0{_MARK}\\0'\n"

@@ -21,7 +21,7 @@ from pathlib import Path
 from ... import clock
 from ..answering import Answer, Answerer, CapturedRun, Later, Printed, ReadStdin, Request, RunReal, call_text
 from ..shims import reply_text
-from ..shims.shim import PROBE_ARGV, REPLIES
+from ..shims.shim import REPLIES
 from .places import Place, Places, Replaced
 from .spooled import SpooledCall
 
@@ -62,13 +62,21 @@ class _Job:
 class Desk:
     """The answers of one trial. Under the spool's lock: `wait`, `take_stdin`, `send_late`, `end`, `grow_old`.
 
-    Without it: `open`, `settle`, `reset`, `close`. `fault` is told what goes wrong.
+    Without it: `open`, `settle`, `reset`, `close`. `fault` is told what goes wrong. `probe` are the arguments of the
+    call that proves that shims are heard: until the first `reset` it is answered here, by no answerer.
     """
 
-    def __init__(self, directory: Path, answerer: Answerer | None, runner: Callable[[str], reply_text.Runner]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        answerer: Answerer | None,
+        runner: Callable[[str], reply_text.Runner],
+        probe: tuple[str, ...],
+    ) -> None:
         self._directory = directory / REPLIES
         self._answerer = answerer
         self._runner = runner
+        self._probe: tuple[str, ...] | None = probe
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._making = threading.Lock()
         self._age = 0
@@ -156,14 +164,26 @@ class Desk:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             with self._making:
-                if job.age == self._age and (answer := self._answer(job)) is not None:
-                    self._hand_over(job, answer)
+                if job.age == self._age:
+                    self._serve(job)
+
+    def _serve(self, job: _Job) -> None:
+        """Answer a call; whatever goes wrong here, its shim is not left waiting, and the next call is answered."""
+        try:
+            if (answer := self._answer(job)) is not None:
+                self._hand_over(job, answer)
+        except BaseException as error:
+            what = f"the answer to a call of {job.call.tool} could not be made: {type(error).__name__}: {error}"
+            with self._lock:
+                self._fault(LOST + what)
+                if not self._closed and self.places is not None and job.waits:
+                    self.places.tell(job.place, b"\n")
 
     def _answer(self, job: _Job) -> Answer | None:
         """The answer of a call; None when nobody waits for the rest of it any more."""
         assert self._answerer is not None
         self._call = call = job.call
-        if call.argv == PROBE_ARGV:
+        if call.argv == self._probe:
             return Printed("constant")
         request = Request(call.tool, call.argv, call.cwd, call.environment, call.stdin, call.run)
         try:
@@ -274,7 +294,8 @@ class Desk:
         return not self._stuck
 
     def reset(self) -> None:
-        """Have the answerer begin anew."""
+        """Have the answerer begin anew. From now on it is asked whatever the call."""
+        self._probe = None
         if self._answerer is not None and not self._stuck:
             with self._making:
                 self._answerer.reset()

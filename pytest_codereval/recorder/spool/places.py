@@ -14,9 +14,10 @@ from collections.abc import Iterator
 
 from ..shims.shim import CLAIM, ROOM
 
-AT_FIRST = 16
+AT_FIRST = 2
 AT_MOST = 256
-"""Shims that can wait at once for an answer; more of them wait for a place."""
+"""Shims that can wait at once for an answer, each at a place that costs the harness an open file. Places are doubled when
+half of them were needed; beyond the most, shims wait for a place."""
 
 _MODE = 0o600
 _FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -92,7 +93,7 @@ class Places:
         """Have a shim that found no place look again, now or as soon as there is one."""
         known = len(self._places)
         if not any(map(self._is_free, self._places)):
-            self._grow(2 * known)
+            self._grow(2 * known or AT_FIRST)
         if len(self._places) > known or any(map(self._is_free, self._places)):
             self._call_in()
         else:
@@ -166,7 +167,12 @@ class Places:
 
     def _make(self, name: str) -> tuple[tuple[int, ...], int]:
         os.mkfifo(name, _MODE, dir_fd=self._folder)
-        handle = self._open(name, os.O_RDWR)
+        try:
+            handle = self._open(name, os.O_RDWR)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=self._folder)
+            raise
         return _mark(os.fstat(handle)), handle
 
     def _open(self, name: str, mode: int, mark: tuple[int, ...] | None = None) -> int:

@@ -444,4 +444,4 @@ def cause_of(faults: tuple[str, ...]) -> Cause:
     """The cause with which a trial with these faults ends in error. What its author did wrong counts least."""
     if any(fault.startswith(TAMPERED) for fault in faults):
         return Cause.TAMPERED
-    return Cause.CONFIGURATION if all(fault.startswith(AUTHOR) for fault in faults) else Cause.EVIDENCE_LOST
+    return Cause.ANSWERS_FAILED if all(fault.startswith(AUTHOR) for fault in faults) else Cause.EVIDENCE_LOST

@@ -45,7 +45,8 @@ def _judged(text: str, status: int | None, succeeded: bool | None, variables: di
     trace.judge(Verdict(allowed, Ran.YES, "no status"))
     for handler, _ in run.handlers:
         handler.judge(Verdict(handler.ends, Ran.MAYBE, "trap"))
+    torn = bool(script.unparsed or run.unparsed)
     for function in run.not_called():
-        function.judge(Verdict(function.ends, Ran.NO, ""))
+        function.judge(Verdict(function.ends, Ran.MAYBE if torn else Ran.NO, "not understood", unsure=torn))
     unparsed = (*script.unparsed, *run.unparsed)
     return ShellProgram(tuple(run.commands), parsed=not unparsed, unparsed=unparsed)

@@ -354,7 +354,7 @@ class _Lowering:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is None or body is None:
             raise NotUnderstood(text_of(node))
-        return Function(text_of(name), self.statement(body))
+        return Function(self._span(name.start_byte, name.end_byte), self.statement(body))
 
 
 _STATEMENTS: dict[str, Callable[[_Lowering, Node], Statement]] = {

@@ -88,7 +88,7 @@ class Verdict:
     """What is known of a statement: how it can have ended, whether it was reached, and why its end is unknown.
 
     `repeated` when this is the last round of a loop of unknown length, so that earlier rounds may differ; `unsure` when
-    nothing may be concluded.
+    nothing may be concluded from the status, `torn` when nothing may be from the text either, as parts of it miss.
     """
 
     allowed: Ends
@@ -96,11 +96,12 @@ class Verdict:
     why: str
     repeated: bool = False
     unsure: bool = False
+    torn: bool = False
 
     def of(self, ends: Ends, *, why: str = "") -> Verdict:
         """Return the same with other ends and, where given, another reason."""
         why = self.why if self.unsure else why or self.why
-        return Verdict(ends, self.ran, why, self.repeated, self.unsure)
+        return Verdict(ends, self.ran, why, self.repeated, self.unsure, self.torn)
 
     def perhaps(self, ends: Ends) -> Verdict:
         """Return the same for a statement that may have been passed over."""
@@ -108,6 +109,8 @@ class Verdict:
 
     def never(self, ends: Ends, *, possible: bool = False) -> Verdict:
         """Return the same for a statement that was not reached, but `possible` in other rounds."""
+        if self.torn:
+            return self.perhaps(ends)
         return dataclasses.replace(self, allowed=ends, ran=Ran.NO, repeated=self.repeated and possible)
 
     def given(self, first: Ends, when: Ends, ends: Ends, before: Ends) -> Verdict:
@@ -446,4 +449,5 @@ class Unsure(Trace):
         super().__init__(ANY | inner.ends)
 
     def _judge(self, verdict: Verdict) -> None:
-        self._inner.judge(dataclasses.replace(verdict.perhaps(self._inner.ends), why="not understood", unsure=True))
+        torn = dataclasses.replace(verdict.perhaps(self._inner.ends), why="not understood", unsure=True, torn=True)
+        self._inner.judge(torn)

@@ -177,8 +177,8 @@ class _Command:
         stripped = self.stripped
         if given is None or re.search(r"['\"\\]", given) or len(given.split()) > MOST_ARGUMENTS or not way.plain:
             words = _with_unknown(stripped.words, way.replaced) if way.replaced else stripped.words
-            trace = Repeated(self._run(dataclasses.replace(stripped, words=words)))
-            return trace if (given or "").strip() else Choice([trace], Ends.OK)
+            some = Repeated(self._run(dataclasses.replace(stripped, words=words)))
+            return some if (given or "").strip() else Choice([some], Ends.OK)
         if not way.replaced:
             words = (*stripped.words, *(Text(word) for word in given.split()))
             trace = self._run(dataclasses.replace(stripped, words=words))

@@ -10,6 +10,11 @@ import tree_sitter_bash
 
 Node = tree_sitter.Node
 
+_ASCII = bytes(range(128)) + b"_" * 128
+"""The grammar's own scanner reads outside of its tables at some characters beyond ASCII, which may end the process; to
+a shell they are letters all alike.
+"""
+
 _LEFT_DEEP = frozenset({"list", "pipeline"})
 
 
@@ -19,8 +24,8 @@ def _parser() -> tree_sitter.Parser:
 
 
 def parse(source: bytes) -> Node:
-    """Return the root of the syntax tree of `source`, which is UTF-8."""
-    return _parser().parse(source).root_node
+    """Return the root of the syntax tree of `source`, which is UTF-8. Its nodes have `_` for each byte beyond ASCII."""
+    return _parser().parse(source.translate(_ASCII)).root_node
 
 
 def is_deeper(root: Node, limit: int) -> bool:

@@ -99,7 +99,7 @@ def _set_by(called: str, words: Sequence[Word]) -> Iterator[str]:
     sources = [word.source for word in words]
     if called in _NAMED_BY:
         option = _NAMED_BY[called]
-        named = zip(sources, [*sources[1:], ""], strict=True)
+        named = zip(sources, [*sources, ""][1:], strict=True)
         sources = [found.removeprefix(option) or after for found, after in named if found.startswith(option)]
     if called in _NAMED_BY or called in _READERS or called == "let":
         yield from (name for source in sources for name in _NAME.findall(source))

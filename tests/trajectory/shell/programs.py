@@ -135,6 +135,19 @@ class Programs:
                 f"echo 'a  b' | xargs -I% c {number} {status} '%;'",
                 f'set -- {number} {status}; c "$@"',
                 f'args=({number} {status}); c "${{args[@]}}"',
+                f"find /dev/null -exec c {number} {status} {{}} \\;",
+                f"find /dev/null /dev/zero -exec sh -c 'c {number} {status} \"$1\"' _ {{}} \\;",
+                f"find /dev/null -name nothing -exec c {number} {status} {{}} +",
+                f"seq 3 | xargs -n 1 c {number} {status}",
+                f"printf 'a\\nb\\n' | xargs -I% c {number} {status} %",
+                f"coproc c {number} {status}; wait",
+                f"time {{ c {number} {status}; }}",
+                f"flock /dev/null c {number} {status}",
+                f"env -S 'c {number}' {status}",
+                f"c {number} {status} x\\ y\\ ",
+                f"for ((i = 0; i < {status + 1}; i++)); do c {number} 0; done",
+                f"case a in a) c {number} {status} ;& b) {self._call()} ;; esac",
+                f"{{ {self._call()}; }}; rc=$?; c {number} {status}; : $((rc = 0)); exit $rc",
             ]
         )
 
@@ -248,5 +261,9 @@ class Programs:
                 f"c {self._number()} 1 <({self._call()})",
                 f"x=`{self._call()}` && {self._call()}",
                 f'[ -z "$({self._call()})" ] && {self._call()}',
+                f'c {self._number()} 1 <<< "$( {inner}\n)"',
+                f"c {self._number()} 0 < <({self._call()})",
+                f"mapfile -t lines < <({self._call()}) && {self._call()}",
+                f'c {self._number()} 1 > "/dev/null$({self._call()})"',
             ]
         )

@@ -193,6 +193,7 @@ KEPT_STATUSES = [
     ("a; rc=$?; read rc; exit $rc", None),
     ("a; rc=$?; printf -v rc 0; exit $rc", None),
     ("a; rc=$?; export rc=0; exit $rc", None),
+    ("a; rc=$?; wait; printf; b; exit $rc", True),
     ("a; rc=$?; export $(b); exit $rc", None),
     ("a; rc=$?; declare -n q=rc; q=0; exit $rc", None),
     ("a; rc=$?; trap 'rc=0' DEBUG; b; exit $rc", None),
@@ -313,6 +314,12 @@ def test_what_is_not_understood_is_kept_and_proves_nothing() -> None:
     assert not program.parsed
     assert [told(command) for command in program.commands] == ["maybe ? a"]
     assert program.unparsed == ("b 'x",)
+
+
+def test_what_follows_in_a_text_that_is_not_understood_may_have_run() -> None:
+    program = understand("f() { d; }\na || (b; 'x\nexit 1\nc", 0)
+    assert not program.parsed
+    assert {command.ran for command in program.commands} <= {"maybe"}
 
 
 def test_a_nested_text_that_is_not_understood_leaves_the_rest() -> None:

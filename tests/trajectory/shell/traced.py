@@ -146,7 +146,13 @@ def _about(commands: list[SimpleCommand], calls: list[tuple[int, tuple[str, ...]
     if len(commands) == len(perhaps) == len(calls) == 1 and perhaps[0].succeeded not in (None, good == 1):
         problems.append("perhaps run, and its success is wrong")
     for command in sure:
-        if all(command.known) and command.program == "c" and command.words[1:] not in [words for _, words in calls]:
+        given = any(prefix.startswith("xargs -n") for prefix in command.prefixed)
+        if (
+            all(command.known)
+            and command.program == "c"
+            and not given
+            and command.words[1:] not in [words for _, words in calls]
+        ):
             problems.append(f"no such words: {command.words}, but {calls}")
     return problems
 
