@@ -116,7 +116,7 @@ class Trial:
                 self.spec.path,
                 self._sandbox.root,
                 self.spec.dataset_paths,
-                keep_out=[self.settings.run_directory.path],
+                keep_out=[self.settings.run_directory.path, *(self._equipment.cassettes if self._equipment else ())],
                 variables=self._sandbox.environment(Phase.PREPARE),
             )
             stage_workspace(
@@ -229,6 +229,8 @@ class Trial:
                 raise TrialError(cause_of(self._log.faults), describe(self._log.faults))
             if self._end is not None and self._end.cause is not None:
                 raise TrialError(self._end.cause, self._end.message)
+            if self._equipment is not None:
+                self._equipment.save()
             self._refuse_unmatched()
 
     def _reaped(self, sandbox: tempdir.TempdirSandbox) -> TrialError | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import secrets
 import shutil
@@ -28,9 +30,9 @@ _VARIABLE_PATH = re.compile(r"\$\{?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}?(?P<rest>(
 class GradingMaterial:
     """The grading material of one trial.
 
-    `keep_out` are places that the harness itself writes to, such as the run directory. `hide` comes before the agent,
-    `reveal` after the seal, then `verify` as often as what is shown is about to be used. `digests` holds the SHA-256 of
-    each part by name.
+    `keep_out` are places that the harness itself writes to, such as the run directory and cassettes, each with its lock
+    and temporary file (`.NAME.lock`, `.NAME.*.tmp`). `hide` comes before the agent, `reveal` after the seal, then
+    `verify` as often as what is shown is about to be used. `digests` holds the SHA-256 of each part by name.
     """
 
     def __init__(
@@ -50,6 +52,8 @@ class GradingMaterial:
         self._task_dir = task_file.parent.absolute()
         self._root = root
         self._keep_out = [*keep_out, root]
+        names = "|".join(re.escape(Path(os.path.realpath(place)).name) for place in keep_out)
+        self._passing = re.compile(rf"(?:.*/)?\.(?:{names})\.(?:lock|\w+\.tmp)", re.DOTALL)
         self._variables = variables
         self.dataset_files = [host_path(path, self._task_dir, "dataset.paths") for path in dataset_paths]
         self._reference = _reference_source(task, self._task_dir)
@@ -77,11 +81,20 @@ class GradingMaterial:
         if self._reference is not None:
             yield "reference", digest(self._reference)
         if self._uses_task_folder():
-            yield "task folder", digest(self._task_dir, exclude=self._keep_out)
+            yield "task folder", self._digest_without_own(self._task_dir)
         for path in self.dataset_files:
             yield f"dataset {path.name}", digest(path)
         for name, path in self._named_by_variables().items():
-            yield name, digest(path, exclude=self._keep_out)
+            yield name, self._digest_without_own(path)
+
+    def _digest_without_own(self, path: Path) -> Digest:
+        """The digest of what the harness does not write, be it here or in a trial that runs meanwhile."""
+        found = digest(path, exclude=self._keep_out)
+        entries = {name: value for name, value in found.entries.items() if not self._passing.fullmatch(name)}
+        if len(entries) == len(found.entries):
+            return found
+        parts = (os.fsencode(name) + b"\0" + value.encode() + b"\0" for name, value in entries.items())
+        return Digest(hashlib.sha256(b"".join(parts)).hexdigest(), entries)
 
     def _commands(self) -> list[str]:
         named = [getattr(criterion, "command", None) for criterion in self._task.success_criteria]

@@ -83,20 +83,49 @@ def test_what_is_wrong_with_a_handler_makes_the_trial_an_error_that_says_so(repo
         @pytest.fixture
         def text():
             return "no function"
+
+        @pytest.fixture
+        def needy(gone):
+            return uip_service
+
+        @pytest.fixture
+        def fails():
+            pytest.fail("no service today")
+
+        @pytest.fixture(params=[1, 2])
+        def many(request):
+            return uip_service
+
+        @pytest.fixture
+        def skips():
+            pytest.skip("not on this machine")
+
+        @pytest.fixture(name="renamed")
+        def original():
+            return uip_service
         """,
     )
+    fixtures = ("needy", "fails", "many", "skips", "original")
+    for name in fixtures:
+        recording(repo, name, {"handler": name}, "uip a")
     recording(repo, "misspelt", {"handler": "uip_servce"}, "uip a")
     recording(repo, "value", {"handler": "text"}, "uip a")
     recording(repo, "raises", {"handler": "uip_service"}, "uip a > out.txt 2>&1; grep -q 42 out.txt && uip leaked")
     result = repo.run("tasks")
-    result.assert_outcomes(errors=3)
+    result.assert_outcomes(errors=3 + len(fixtures))
+    result.stdout.fnmatch_lines(["*handler 'needy': the fixture needs 'gone': there is no such fixture*"])
+    result.stdout.fnmatch_lines(["*handler 'fails': the fixture failed: no service today*"])
+    result.stdout.fnmatch_lines(["*handler 'many': the fixture failed: *no parameter defined*"])
+    result.stdout.fnmatch_lines(["*handler 'skips': the fixture skipped: not on this machine*"])
+    result.stdout.fnmatch_lines(["*handler 'original': no fixture and no function of a conftest.py is called so*"])
     result.stdout.fnmatch_lines(["*'uip_servce'*did you mean 'uip_service'*"])
     result.stdout.fnmatch_lines(["*the fixture's value is no function, but str*"])
     result.stdout.fnmatch_lines(["*uip: handler 'uip_service': ValueError: the secret answer is 42*"])
-    records = {path.parent.name: json.loads(path.read_text()) for path in repo.path.glob("run/**/record.json")}
-    raised = next(record for record in records.values() if record["trial"]["task_id"] == "raises")
+    records = [json.loads(path.read_text()) for path in repo.path.glob("run/**/record.json")]
+    raised = next(record for record in records if record["trial"]["task_id"] == "raises")
     assert [call["argv"] for call in raised["invocations"]["calls"]] == [["a"]]
     assert raised["cause"] == "answers_failed"
+    assert {record["cause"] for record in records if record is not raised} == {"configuration"}
 
 
 def test_a_call_that_nothing_foresees_fails_or_errs_as_the_author_wants(repo: Repo) -> None:
@@ -121,12 +150,18 @@ def test_replies_and_tables_are_never_staged_but_what_an_effect_copies_may_be(re
     repo.file("tasks/shared/reply.json", '{"answer": "moonbeam"}')
     repo.file("tasks/shared/rules.yaml", "- when: {verb: ask}\n  json_file: reply.json\n")
     repo.file("tasks/shared/project/main.txt", "a project\n")
+    repo.file("tasks/shared/staged_answers.py", "def other(call):\n    return 'other'  # moonbeam\n")
+    repo.file("conftest.py", "import sys\nsys.path.insert(0, 'tasks/shared')\nfrom staged_answers import other\n")
     recording(
         repo,
         "staged",
         {
             "responses_from": "shared/rules.yaml",
-            "responses": [{"when": {"verb": "pull"}, "effects": [{"copy": "shared/project", "to": "pulled"}]}],
+            "responses": [
+                {"when": {"verb": "pull"}, "effects": [{"copy": "shared/project", "to": "pulled"}]},
+                {"when": {"verb": "named"}, "handler": "other"},
+                {"when": {"verb": "imported"}, "handler": "staged_answers:other"},
+            ],
         },
         'grep -rl moonbeam . "$HOME" "$TMPDIR" > found.txt; uip ask > out.txt; uip pull; test -s found.txt && exit 1',
         sandbox={"template_sources": [{"type": "template_dir", "path": "shared"}]},
@@ -140,6 +175,8 @@ def test_replies_and_tables_are_never_staged_but_what_an_effect_copies_may_be(re
         ],
     )
     repo.run("tasks").assert_outcomes(passed=1)
+    (record,) = repo.path.glob("run/**/record.json")
+    assert f"handler: {repo.path}/tasks/shared/staged_answers.py" in json.loads(record.read_text())["material"]
 
 
 def test_mistakes_in_answers_are_found_before_anything_runs(repo: Repo) -> None:
@@ -165,14 +202,33 @@ def test_mistakes_in_answers_are_found_before_anything_runs(repo: Repo) -> None:
 def test_a_suite_recorded_once_from_a_live_tool_runs_offline(repo: Repo, pytester: pytest.Pytester) -> None:
     live = repo.file("live/uip", '#!/bin/sh\necho "live $*"; exit 3\n')
     live.chmod(0o755)
-    tool = {"passthrough": True, "record_to": "cassette.jsonl", "options": {"a": 1, "b": 1}}
+    tool = {"passthrough": True, "record_to": "cassettes/cassette.jsonl", "options": {"a": 1, "b": 1}}
     command = "uip get --a 1 --b 2 > out.txt; test $? = 3"
-    recording(repo, "t", tool, command, success_criteria=contains("live get"))
+    repo.file("tasks/check.sh", "grep -q live out.txt\n")
+    graded = {"type": "run_command", "description": "graded", "command": "sh $TASK_DIR/check.sh"}
+    recording(repo, "t", tool, command, success_criteria=[*contains("live get"), graded])
+    of_another_trial = [".cassette.jsonl.lock", ".cassette.jsonl.x1_2.tmp"]
+    noise = "; ".join(f"touch '{repo.path}/tasks/cassettes/{name}'" for name in of_another_trial)
+    recording(repo, "busy", tool, f"{command} && {{ {noise}; }}", success_criteria=[graded])
+    lost = f"uip get > out.txt; rmdir '{repo.path}/tasks/gone'; touch '{repo.path}/tasks/gone'"
+    recording(repo, "lost", tool | {"record_to": "gone/c.jsonl"}, lost)
+    recording(repo, "nowhere", tool | {"record_to": "check.sh/c.jsonl"}, "touch ran")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{live.parent}:{os.environ['PATH']}")
-        repo.run("tasks").assert_outcomes(passed=1)
-    assert len((repo.path / "tasks/cassette.jsonl").read_text().splitlines()) == 1
-    offline = {"replay_from": "cassette.jsonl", "unmatched": "fail", "options": {"a": 1, "b": 1}}
+        result = repo.run("tasks")
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.fnmatch_lines(["*record_to: *gone/c.jsonl: *"])
+    result.stdout.fnmatch_lines(["*record_to: *check.sh/c.jsonl: *"])
+    records = [json.loads(path.read_text()) for path in repo.path.glob("run/**/record.json")]
+    kept = next(record for record in records if record["trial"]["task_id"] == "lost")
+    assert [call["argv"] for call in kept["invocations"]["calls"]] == [["get"]]
+    assert kept["cause"] == "configuration"
+    assert kept["workspace"] is not None
+    assert not list(repo.path.glob("run/**/ran"))
+    assert len((repo.path / "tasks/cassettes/cassette.jsonl").read_text().splitlines()) == 2
+    for name in ("busy", "lost", "nowhere"):
+        (repo.path / f"tasks/{name}.yaml").unlink()
+    offline = {"replay_from": "cassettes/cassette.jsonl", "unmatched": "fail", "options": {"a": 1, "b": 1}}
     called = CALLED | {"exit_code": 3, "flags": {"a": "1"}}
     recording(repo, "t", offline, "uip get --b 2 --a 1 > out.txt", success_criteria=[*contains("live get"), called])
     repo.run("tasks").assert_outcomes(passed=1)

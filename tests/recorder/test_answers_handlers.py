@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import types
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.recorder.answering import Answer, Printed, ReadStdin, Request, RunReal
 from pytest_codereval.recorder.answers.call import Call, Copy, Passthrough, Reply, Write
 from pytest_codereval.recorder.answers.engine import Answers
-from pytest_codereval.recorder.answers.handler_files import find_handler, no_names
+from pytest_codereval.recorder.answers.handler_files import find_handler, no_names, source_of
 from pytest_codereval.task.reply_models import RecordedTool
 from pytest_codereval.task.reply_tables import load_table
 
@@ -417,3 +418,56 @@ def test_a_named_handler_is_held_to_the_same(tmp_path: Path) -> None:
 
     with pytest.raises(TrialError, match="handler 'named': a generator"):
         find_handler("named", tmp_path, lambda name: generates)
+
+
+STATEFUL = """
+import dataclasses, functools
+
+@dataclasses.dataclass
+class Item:
+    number: "int"
+
+calls = []
+
+@functools.lru_cache
+def answer(call):
+    calls.append(call)
+    return str(Item(len(calls)).number) + str(__annotations__)
+
+x: int = 1
+
+def other(call):
+    return str(len(calls))
+"""
+
+
+def test_a_handler_file_is_executed_once_for_each_trial_under_no_rules_but_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "h.py"
+    path.write_text(STATEFUL)
+    for _ in range(2):
+        modules: dict[Path, types.ModuleType] = {}
+        answer = find_handler("h.py:answer", tmp_path, no_names, modules)
+        other = find_handler("h.py:other", tmp_path, no_names, modules)
+        assert answer(Call("uip")) == "1{'x': <class 'int'>}"
+        assert other(Call("uip")) == "1"
+        assert source_of(answer) == path
+    path.write_text("def answer(call):\n    return 'changed'\n")
+    assert find_handler("h.py:answer", tmp_path, no_names)(Call("uip")) == "changed"
+
+
+@pytest.mark.parametrize("text", ["raise SystemExit(3)", "import pytest; pytest.fail('no')", "1 +", "import gone_"])
+def test_a_handler_file_that_cannot_be_executed_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "h.py").write_text(text)
+    with pytest.raises(TrialError, match=r"handler 'h\.py:f': ") as error:
+        find_handler("h.py:f", tmp_path, no_names)
+    assert error.value.cause is Cause.CONFIGURATION
+
+
+@pytest.mark.parametrize("name", ["fine", "also", "bound"])
+def test_the_source_of_whatever_is_a_handler_is_known(tmp_path: Path, name: str) -> None:
+    (tmp_path / "h.py").write_text(MADE)
+    assert source_of(find_handler(f"h.py:{name}", tmp_path, no_names)) == tmp_path / "h.py"
+
+
+def test_a_handler_without_a_source_has_none() -> None:
+    assert source_of(print) is None

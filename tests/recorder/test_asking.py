@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -298,6 +300,52 @@ def test_sixty_four_callers_at_once(shadow: Shadow, interpreter: str) -> None:
     assert sorted(request.argv for request in tools.answerer.requests) == sorted(call.argv for call in calls)
 
 
+def fifos(tools: Shadowed) -> int:
+    return sum(path.is_fifo() for path in tools.replies.iterdir())
+
+
+def test_who_asks_seldom_holds_few_files_open(shadow: Shadow) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    tools = shadow(ASKS, answer=repeat)
+    for number in range(5):
+        assert tools.call("uip", str(number)).returncode == 1
+        until(lambda: is_quiet(tools))
+    assert fifos(tools) == 3
+    assert len(list(Path("/proc/self/fd").iterdir())) - before <= 8
+
+
+def test_places_grow_with_the_callers(shadow: Shadow) -> None:
+    tools = shadow(ASKS, answer=always(Printed("rule 1", delay=3600.0)))
+    processes = [subprocess.Popen(["uip"], env=tools.environment()) for _ in range(9)]
+    until(lambda: len(tools.answerer.requests) == 9)
+    assert 10 <= fifos(tools) <= 33
+    tools.drain()
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_a_place_that_cannot_be_opened_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shim would wait there for ever."""
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    folder = os.open(tmp_path, os.O_RDONLY)
+    pool = places.Places(folder)
+    names = {"0", "1", "room"}
+    for number in (0, 1):
+        (tmp_path / f"{number}.claim").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(places.Places, "_open", fail)
+        pool.give_room()
+    assert {path.name for path in tmp_path.iterdir() if path.is_fifo()} == names
+    pool.give_room()
+    assert {path.name for path in tmp_path.iterdir() if path.is_fifo()} == names | {"2", "3"}
+    pool.close()
+    os.close(folder)
+
+
 def test_more_callers_than_places(shadow: Shadow, interpreter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "AT_FIRST", 1)
     monkeypatch.setattr(places, "AT_MOST", 3)
@@ -385,6 +433,22 @@ def test_the_proof_asks_nobody_and_the_answerer_begins_anew(shadow: Shadow, tmp_
     tools.call("uip", "agent")
     assert [request.argv for request in tools.answerer.requests] == [("before",), ("agent",)]
     assert tools.argvs() == [("agent",)]
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_the_arguments_of_the_proof_are_the_agents_afterwards(shadow: Shadow, tmp_path: Path, proven: bool) -> None:
+    tools = shadow(ASKS, answer=repeat)
+    (word,) = tools.recorder._probe
+    assert word != shadow(ASKS, answer=repeat).recorder._probe[0]
+    assert tools.call("uip", word).returncode == 0
+    assert tools.call("uip", "codereval-probe").returncode == 1
+    if proven:
+        tools.recorder.prove_reachable(box(tools, tmp_path))
+    else:
+        tools.recorder.discard_calls_so_far()
+    assert tools.call("uip", word).stdout == f"{word}\n".encode()
+    (call,) = tools.drain().invocations
+    assert (call.argv, call.answered_by, call.exit_status) == ((word,), "rule 1", 1)
 
 
 def test_what_the_author_did_wrong_is_the_authors_fault(shadow: Shadow) -> None:
@@ -501,6 +565,19 @@ def test_a_spool_that_cannot_be_written(shadow: Shadow, interpreter: str) -> Non
     assert cause_of(tools.drain().faults) is Cause.TAMPERED
 
 
+def test_an_answer_that_cannot_be_made_leaves_nobody_waiting(shadow: Shadow, interpreter: str) -> None:
+    wrong: Any = "seven"
+    answers = {"good": Printed("rule 1", b"x"), "bad": Printed("rule 2", exit_status=wrong)}
+    tools = shadow(ASKS, interpreter=interpreter, answer=lambda request: answers[request.argv[0]])
+    result = tools.call("uip", "bad", timeout=20)
+    assert (result.returncode, result.stderr) == (1, b"uip: this call was recorded, but it got no answer\n")
+    assert tools.call("uip", "good").stdout == b"x"
+    log = tools.drain()
+    assert log.faults[0].startswith("evidence lost: the answer to a call of uip could not be made: TypeError")
+    assert cause_of(log.faults) is Cause.EVIDENCE_LOST
+    assert log.unmatched == (1,)
+
+
 def test_an_answer_that_cannot_be_handed_over(shadow: Shadow, interpreter: str, tmp_path: Path) -> None:
     root = tmp_path / "small"
     root.mkdir()
@@ -572,6 +649,7 @@ def test_tampering_with_answers_is_noticed(shadow: Shadow, tmp_path: Path, scrip
     tools = shadow(ASKS, answer=repeat)
     variables = {"SPOOL": str(tools.spool), "RECORD": str(tmp_path / "record")}
     tools.call("uip", "before")
+    until(lambda: is_quiet(tools))
     tools.call("/bin/sh", "-c", script, env=variables, cwd=tmp_path, timeout=30)
     started = time.monotonic()
     log = tools.drain()

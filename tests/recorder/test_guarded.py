@@ -60,6 +60,22 @@ def test_a_call_that_kills_its_helper_is_told() -> None:
     assert guarded(re.fullmatch, "b", "a") is None
 
 
+def test_an_answer_that_nobody_waited_for_is_not_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    first = guarded(os.getpid)
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(KeyboardInterrupt):
+            guarded(time.sleep, 2.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert guarded(os.getpid) not in (first, os.getpid(), None)
+
+
 def test_a_forked_child_has_a_helper_of_its_own() -> None:
     ours = guarded(os.getpid)
     reader, writer = os.pipe()

@@ -444,6 +444,16 @@ def test_the_proof_runs_no_real_program(real: Any, tmp_path: Path) -> None:
         assert [call.argv for call in made.tools.drain().invocations] == [()]
 
 
+def test_no_argument_keeps_the_real_program_from_running(real: Any, interpreter: str, tmp_path: Path) -> None:
+    made = real(ALWAYS, interpreter, text='#!/bin/sh\necho "real $1"\n')
+    (word,) = made.tools.recorder._probe
+    made.tools.recorder.prove_reachable(box(made.tools, tmp_path, path=f"{made.tools.bin}:{SYSTEM_PATH}"))
+    for argument in (word, "codereval-probe"):
+        assert made.call("uip", argument).stdout == f"real {argument}\n".encode()
+    assert made.tools.argvs() == [(word,), ("codereval-probe",)]
+    assert word.encode() not in (made.tools.bin / "uip").read_bytes()
+
+
 def test_a_call_that_cannot_be_recorded_runs_nevertheless(real: Any, interpreter: str) -> None:
     made = real(ALWAYS, interpreter, text="#!/bin/sh\necho real\n")
     made.tools.calls.rmdir()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import inspect
+import os
 import re
+import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -31,14 +34,20 @@ def no_names(name: str) -> Handler:
     raise TrialError(Cause.CONFIGURATION, f"handler {name!r}: expected file.py:function or module:function")
 
 
-def find_handler(text: str, folder: Path, by_name: FindByName) -> Handler:
+def find_handler(
+    text: str, folder: Path, by_name: FindByName, modules: dict[Path, types.ModuleType] | None = None
+) -> Handler:
     """Return what `text` names: `file.py:function` relative to `folder`, `module:function`, or a name for `by_name`.
 
-    Raises TrialError(CONFIGURATION) when it is not there, cannot be imported, or is no plain function of a call.
+    A file is executed anew unless it is among `modules`, where it is put. Raises TrialError(CONFIGURATION) when it is
+    not there, cannot be imported, or is no plain function of a call.
     """
     if match := _IN_FILE.fullmatch(text):
         path = host_path(match["place"], folder, "handler")
-        module = _checked(text, lambda: _module_of(path, path.stat().st_mtime_ns))
+        modules = {} if modules is None else modules
+        if path not in modules:
+            modules[path] = _checked(text, lambda: _executed(path))
+        module = modules[path]
     elif match := _IN_MODULE.fullmatch(text):
         place = match["place"]
         module = _checked(text, lambda: importlib.import_module(place))
@@ -47,9 +56,27 @@ def find_handler(text: str, folder: Path, by_name: FindByName) -> Handler:
     return _refused_unless_plain(_function_of(module, match["function"], text), text)
 
 
+def source_of(handler: Handler) -> Path | None:
+    """The file that holds the code of a handler, where there is one."""
+    try:
+        code: Any = inspect.unwrap(handler)
+        while isinstance(code, functools.partial):
+            code = inspect.unwrap(code.func)
+        found = inspect.getsourcefile(code if inspect.isroutine(code) else type(code))
+    except (TypeError, ValueError):
+        return None
+    path = Path(found).absolute() if found else None
+    return path if path is not None and path.is_file() else None
+
+
+def is_fixture(found: object) -> bool:
+    """Whether an object is the definition of a pytest fixture, which is no function to call."""
+    return any(mark in dir(found) for mark in _MARKS_OF_FIXTURES)
+
+
 def _function_of(module: types.ModuleType, name: str, text: str) -> Handler:
     found: Any = getattr(module, name, None)
-    if any(mark in dir(found) for mark in _MARKS_OF_FIXTURES):
+    if is_fixture(found):
         what = f"{name} is a fixture: name it without the file, and have it in a conftest.py"
         raise TrialError(Cause.CONFIGURATION, f"handler {text!r}: {what}")
     if not callable(found):
@@ -75,14 +102,31 @@ def _refused_unless_plain(handler: Handler, text: str) -> Handler:
 def _checked(text: str, load: Callable[[], types.ModuleType]) -> types.ModuleType:
     try:
         return load()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise TrialError(Cause.CONFIGURATION, f"handler {text!r}: {type(error).__name__}: {error}") from error
 
 
-@functools.lru_cache(maxsize=256)
-def _module_of(path: Path, _changed: int) -> types.ModuleType:
-    """Run the file as a module of its own. Nothing is written beside it, for the task's folder must stay as it is."""
-    module = types.ModuleType(f"codereval_handlers_{path.stem}")
+def _executed(path: Path) -> types.ModuleType:
+    """Run the file as a module of its own. Nothing is written beside it, for the task's folder must stay as it is.
+
+    The module has a place in `sys.modules`, where dataclasses and the like look for it, until the file is run again.
+    """
+    stat = path.stat()
+    code = _compiled(path, stat.st_mtime_ns, stat.st_size)
+    name = f"codereval_handlers_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
+    module = types.ModuleType(name)
     module.__file__ = str(path)
-    exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+    sys.modules[name] = module
+    try:
+        exec(code, module.__dict__)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
     return module
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(path: Path, _changed: int, _size: int) -> types.CodeType:
+    return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)

@@ -16,8 +16,10 @@ from ..shims.shim import CLAIM, ROOM
 
 AT_FIRST = 2
 AT_MOST = 256
-"""Shims that can wait at once for an answer, each at a place that costs the harness an open file. Places are doubled when
-half of them were needed; beyond the most, shims wait for a place."""
+"""Shims that can wait at once for an answer; more of them wait for a place.
+
+Each place is an open file of the harness, so there are few until they are needed.
+"""
 
 _MODE = 0o600
 _FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
