@@ -115,14 +115,14 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 def _template_uses(file: NamedFile, texts: list[str]) -> TemplateUse:
-    variables = frozenset[str]()
+    stdin, variables = False, frozenset[str]()
     for text in texts:
         try:
             use = template_use(text)
         except TemplateError as error:
             raise FileError(f"{file.path}: {error}") from None
-        variables |= use.variables
-    return TemplateUse(variables)
+        stdin, variables = stdin or use.stdin, variables | use.variables
+    return TemplateUse(stdin, variables)
 
 
 @functools.lru_cache(maxsize=256)

@@ -24,8 +24,9 @@ CALL_NAMES = ("tool", "argv", "verb", "positional", "flags", "cwd", "env", "stdi
 
 
 class TemplateUse(NamedTuple):
-    """What a template asks of a call beyond its command line: environment variables."""
+    """What a template asks of a call: its standard input, and environment variables."""
 
+    stdin: bool = False
     variables: frozenset[str] = frozenset()
 
 
@@ -108,7 +109,7 @@ def _template_use(text: str) -> TemplateUse:
         raise TemplateError(
             f"a template does not know {unknown[0]!r}{hint(unknown[0], CALL_NAMES)} (it knows {', '.join(CALL_NAMES)})"
         )
-    return TemplateUse(_variables(tree) if "env" in names else frozenset())
+    return TemplateUse("stdin" in names, _variables(tree) if "env" in names else frozenset())
 
 
 @functools.cache
