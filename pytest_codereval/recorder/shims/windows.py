@@ -13,6 +13,7 @@ _SCRIPT = '''\
 """Recording shim, made by pytest-codereval."""
 import os
 import sys
+from contextlib import suppress
 
 TOOL = {tool!a}
 SPOOL = {spool!a}
@@ -46,19 +47,15 @@ def record():
 def give_up(error):
     line = b"{lost_mark}" + TOOL.encode() + b"\\n"
     for name, data, flags in (({ok!a}, b"", os.O_TRUNC), ({index!a}, line, os.O_APPEND)):
-        try:
+        with suppress(OSError):
             write(name, data, flags)
-        except OSError:
-            pass
     reply(2, ("%s: this call could not be recorded: %s\\n" % (TOOL, error)).encode("utf-8", "replace"))
 
 
 def reply(stream, data):
-    try:
+    with suppress(OSError):
         while data:
             data = data[os.write(stream, data):]
-    except OSError:
-        pass
 
 
 name = None
@@ -69,10 +66,8 @@ except OSError as error:
 reply(1, {stdout!a})
 reply(2, {stderr!a})
 if name:
-    try:
+    with suppress(OSError):
         write({index!a}, b"%s={exit_code}\\n" % name.encode(), os.O_APPEND)
-    except OSError:
-        pass
 os._exit({exit_code})
 '''
 

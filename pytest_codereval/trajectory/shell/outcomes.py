@@ -6,6 +6,7 @@ agree with the status of the whole, which also tells which statements were reach
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,7 +128,7 @@ class Verdict:
         return dataclasses.replace(self, repeated=True)
 
 
-class Trace:
+class Trace(abc.ABC):
     """A statement as it would run. `ends` are the ways in which it can end."""
 
     __slots__ = ("ends",)
@@ -145,8 +146,9 @@ class Trace:
             allowed = self.ends
         self._judge(verdict.of(allowed))
 
+    @abc.abstractmethod
     def _judge(self, verdict: Verdict) -> None:
-        raise NotImplementedError
+        """Hand down a verdict that fits this statement."""
 
 
 class Fixed(Trace):
