@@ -12,11 +12,11 @@ from ..recorder.log import DEFAULT_LOG, parse_log
 from ..sandbox.workspace import Unreadable, Workspace
 from ..task.cli_models import CliCalled
 from ..text import clean
-from .cli_claims import claimed_calls, named_in_code
-from .cli_facets import CallSource, Compared, SeenCall
-from .cli_order import Timeline
+from .commands.cli_claims import claimed_calls, named_in_code
+from .commands.cli_facets import CallSource, Compared, SeenCall
+from .commands.cli_order import Timeline
+from .commands.recorded_calls import RecordedCalls
 from .contract import Evidence, Judgement, Verdict
-from .recorded_calls import RecordedCalls
 
 LOG_LIMIT = 64 * 1024 * 1024
 """Bytes of a hand-written mock's log; a larger one cannot be used."""

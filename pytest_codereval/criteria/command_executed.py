@@ -11,10 +11,10 @@ from ..recorder.invocation import InvocationLog
 from ..task.command_models import CommandExecuted
 from ..text import shorten
 from ..trajectory.model import ToolCall, Trajectory
-from .asked_commands import asked_by
+from .commands.asked_commands import asked_by
+from .commands.shell_calls import shell_text, understood
+from .commands.sightings import Sighting, Standing, asks_for_commands, asks_for_shells, shown_call, sightings
 from .contract import Evidence, Judgement, Verdict
-from .shell_calls import shell_text, understood
-from .sightings import Sighting, Standing, asks_for_commands, asks_for_shells, shown_call, sightings
 
 SHOWN_CALLS = 10
 SHOWN_LENGTH = 200

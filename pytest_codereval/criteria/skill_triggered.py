@@ -9,10 +9,10 @@ from ..task.command_models import SkillTriggered
 from ..text import shorten
 from ..trajectory.model import ToolCall
 from ..trajectory.shell import Ran, SimpleCommand
+from .commands.interpreter_code import runs_code
+from .commands.mentions import masked_texts
+from .commands.shell_calls import shell_text, understood
 from .contract import Evidence, Judgement, Verdict
-from .interpreter_code import runs_code
-from .mentions import masked_texts
-from .shell_calls import shell_text, understood
 
 SKILL_TOOL = "Skill"
 SHOWN_LENGTH = 200

@@ -159,11 +159,9 @@ def _shadowed_verbs(verbs: tuple[tuple[str, ...], ...]) -> list[Finding]:
     return found
 
 
-class CliPattern(CliFacets):
-    """One call of a `sequence`."""
+class CallFacets(CliFacets):
+    """The facets of one call, written as a mapping of their own."""
 
-    tool: str | None = None
-    exit_code: ExitStatuses | None = None
     stdin: TextPredicate | None = None
     cwd: TextPredicate | None = None
 
@@ -171,6 +169,13 @@ class CliPattern(CliFacets):
     @classmethod
     def _expect_mapping(cls, value: Any) -> Any:
         return refuse_text(value)
+
+
+class CliPattern(CallFacets):
+    """One call of a `sequence`."""
+
+    tool: str | None = None
+    exit_code: ExitStatuses | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -281,19 +286,12 @@ def _directory_findings(predicate: TextPredicate | None) -> list[Finding]:
     return []
 
 
-class CliMatch(CliFacets):
+class CliMatch(CallFacets):
     """The calls that a response answers. `nth` counts, from 1, the calls that all other facets match."""
 
-    stdin: TextPredicate | None = None
-    cwd: TextPredicate | None = None
     env: dict[str, TextPredicate] | None = None
     state: dict[str, TextPredicate] | None = None
     nth: PositiveInt | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expect_mapping(cls, value: Any) -> Any:
-        return refuse_text(value)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

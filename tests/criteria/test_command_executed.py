@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_codereval.criteria import command_executed
+from pytest_codereval.criteria.commands.recorded_calls import same_call
 from pytest_codereval.criteria.contract import Evidence, Judgement, Verdict
-from pytest_codereval.criteria.recorded_calls import same_call
 from pytest_codereval.errors import JudgingError
 from pytest_codereval.recorder.invocation import Invocation, InvocationLog
 from pytest_codereval.recorder.options import Option

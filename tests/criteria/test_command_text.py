@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_codereval.criteria.command_text import (
+from pytest_codereval.criteria.commands.command_text import (
     OVERLAP,
     PARAMETERS_LIMIT,
     WINDOW,

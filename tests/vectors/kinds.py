@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from pytest_codereval.criteria import command_executed, skill_triggered
-from pytest_codereval.criteria.command_text import normalise
+from pytest_codereval.criteria.commands.command_text import normalise
 from pytest_codereval.criteria.registry import checker
 from pytest_codereval.errors import JudgingError
 from pytest_codereval.recorder.argv import ArgvPattern, flag_test, is_number, matches, split_argv

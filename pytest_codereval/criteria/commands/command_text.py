@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..sandbox.workspace import Unreadable
+from ...sandbox.workspace import Unreadable
 
 WINDOW = 2000
 """Characters of a text in which a pattern is searched at once."""

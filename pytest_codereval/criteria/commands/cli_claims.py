@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Collection
 
-from ..recorder.invocation import Invocation, InvocationLog
+from ...recorder.invocation import Invocation, InvocationLog
 from .cli_facets import SeenCall
 from .interpreter_code import named_by_path
 from .recorded_calls import RecordedCalls

@@ -11,9 +11,9 @@ import fnmatch
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from ..recorder.invocation import Invocation, InvocationLog
-from ..trajectory.model import ToolCall, Trajectory
-from ..trajectory.shell import Ran, ShellProgram, SimpleCommand
+from ...recorder.invocation import Invocation, InvocationLog
+from ...trajectory.model import ToolCall, Trajectory
+from ...trajectory.shell import Ran, ShellProgram, SimpleCommand
 from .asked_commands import named_by_variable
 from .shell_calls import shell_text, understood
 from .typed_commands import TypedCommand, named_program, typed_in

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..task.cli_models import CliCalled, CliPattern
+from ...task.cli_models import CliCalled, CliPattern
 from .cli_facets import CallSource, CallTest, Compared, Match, SeenCall
 
 

@@ -8,18 +8,18 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from ..recorder.invocation import Invocation
-from ..sandbox.workspace import Unreadable
-from ..task.command_models import CommandExecuted
-from ..trajectory.model import ToolCall
-from ..trajectory.shell import Ran, SimpleCommand
+from ...recorder.invocation import Invocation
+from ...sandbox.workspace import Unreadable
+from ...task.command_models import CommandExecuted
+from ...trajectory.model import ToolCall
+from ...trajectory.shell import Ran, SimpleCommand
+from ..contract import Evidence
+from ..patterns import search
 from .across_commands import match_across
 from .asked_commands import Asked, AskedPattern, asked_by, named_by_variable
 from .command_text import parameter_haystacks
-from .contract import Evidence
 from .interpreter_code import named_by_path
 from .mentions import Found, excluded
-from .patterns import search
 from .recorded_calls import RecordedCalls, passes_by
 from .shell_calls import SHELL_TOOL, shell_text, understood
 from .typed_commands import TypedCommand, named_program

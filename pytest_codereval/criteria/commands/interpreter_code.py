@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from ..trajectory.shell import SimpleCommand
+from ...trajectory.shell import SimpleCommand
 
 MASK = "\ufffc"
 """Stands in a text where something was taken out."""

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ..trajectory.shell import SimpleCommand
+from ...trajectory.shell import SimpleCommand
 from .asked_commands import AskedPattern
 from .interpreter_code import MASK
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
-from ..trajectory.model import ToolCall
-from ..trajectory.shell import ShellProgram, understand
+from ...trajectory.model import ToolCall
+from ...trajectory.shell import ShellProgram, understand
 
 SHELL_TOOL = "Bash"
 

@@ -7,10 +7,10 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..trajectory.shell import SimpleCommand
+from ...trajectory.shell import SimpleCommand
+from ..patterns import search
 from .command_text import WINDOW, windows
 from .interpreter_code import MASK, code_of, runs_code, without_strings
-from .patterns import search
 
 BORDERS = ("", " ", "\n", '"', "'")
 """What may stand before and behind a text; patterns often ask for it (`uip\\s+deploy["'\\s]`)."""

@@ -7,8 +7,8 @@ import posixpath
 import re
 from collections.abc import Collection
 
-from ..trajectory.model import ToolCall
-from ..trajectory.shell import Ran, ShellProgram, SimpleCommand
+from ...trajectory.model import ToolCall
+from ...trajectory.shell import Ran, ShellProgram, SimpleCommand
 
 NOT_FOUND = 127
 """The exit status of a shell that found no such program."""

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 
-from ..recorder.argv import ArgvPattern, FlagTest, compare
+from ...recorder.argv import ArgvPattern, FlagTest, compare
 from .interpreter_code import MASK
 
 _FLAG_WITH_VALUE = re.compile(r"--?[\w.-]+=")

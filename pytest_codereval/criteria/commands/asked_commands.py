@@ -8,16 +8,16 @@ import shlex
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
-from ..recorder.argv import ArgvPattern, compare, pattern_of
-from ..recorder.invocation import Invocation
-from ..recorder.options import OptionTable
-from ..task.command_models import CommandExecuted
-from ..trajectory.shell import Ran, SimpleCommand, understand
+from ...recorder.argv import ArgvPattern, compare, pattern_of
+from ...recorder.invocation import Invocation
+from ...recorder.options import OptionTable
+from ...task.command_models import CommandExecuted
+from ...trajectory.shell import Ran, SimpleCommand, understand
+from ..patterns import search
 from .command_text import command_haystacks
 from .interpreter_code import code_of, runs_code
 from .known_words import Known, known_match
 from .mentions import FILE_TOOLS, SEARCHERS, Found, data_texts, excluded, first_match, found, long_arguments
-from .patterns import search
 from .typed_commands import named_program
 
 LAUNCHERS = frozenset(

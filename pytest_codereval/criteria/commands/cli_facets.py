@@ -7,11 +7,11 @@ import enum
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from ..recorder.argv import ArgvPattern, compare, pattern_of
-from ..recorder.invocation import Invocation
-from ..recorder.options import OptionTable
-from ..recorder.texts import text_test
-from ..task.cli_models import CliCalled, CliPattern
+from ...recorder.argv import ArgvPattern, compare, pattern_of
+from ...recorder.invocation import Invocation
+from ...recorder.options import OptionTable
+from ...recorder.texts import text_test
+from ...task.cli_models import CliCalled, CliPattern
 from .known_words import may_match
 
 SHOWN_TEXT = 60
