@@ -20,6 +20,20 @@ class Cause(enum.StrEnum):
     UNMATCHED_CALL = "unmatched_call"
     ANSWERS_FAILED = "answers_failed"
     AGENT_CRASH = "agent_crash"
+    RATE_LIMITED = "rate_limited"
+    OVERLOADED = "overloaded"
+    CONNECTION = "connection"
+    API_FAULT = "api_fault"
+    AUTHENTICATION = "authentication"
+    BILLING = "billing"
+    BAD_REQUEST = "bad_request"
+    REFUSED = "refused"
+    CONTEXT_FULL = "context_full"
+    OUTPUT_CUT = "output_cut"
+    NO_CREDENTIALS = "no_credentials"
+    UNPRICED = "unpriced"
+    SIMULATED_USER = "simulated_user"
+    BUDGET_SPENT = "budget_spent"
     TURN_TIMEOUT = "turn_timeout"
     TASK_TIMEOUT = "task_timeout"
     INTERRUPTED = "interrupted"
@@ -59,6 +73,14 @@ class TrialError(CoderEvalError):
     def __init__(self, cause: Cause, message: str) -> None:
         super().__init__(message)
         self.cause = cause
+
+
+class AgentError(TrialError):
+    """The agent, or the model behind it, failed. `retry_after` is how many seconds its provider asks to wait."""
+
+    def __init__(self, cause: Cause, message: str, retry_after: float | None = None) -> None:
+        super().__init__(cause, message)
+        self.retry_after = retry_after
 
 
 class JudgingError(CoderEvalError):

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from .agents.registry import AgentKind
+
+
+@pytest.hookspec
+def pytest_codereval_agents(config: pytest.Config) -> Iterable[AgentKind]:  # type: ignore[empty-body]
+    """Return agents of your own, which tasks then name by ``agent: {type: NAME}``.
+
+    Called once in each process, before the first task is loaded, so implement it in a plugin or in the conftest.py of
+    the root directory. Two agents of one name are an error that names both.
+    """
 
 
 @pytest.hookspec

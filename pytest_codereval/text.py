@@ -8,15 +8,18 @@ import os
 import re
 from collections.abc import Mapping
 
+from .redaction import redact
+
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 
 
 def clean(text: str) -> str:
-    """Return `text` without lone surrogates and control characters; each becomes a visible escape.
+    """Return `text` without secrets, lone surrogates and control characters; the latter become visible escapes.
 
     Tab and line feed stay. CR LF becomes LF. The result can be written as UTF-8, XML and JSON and cannot move the
     cursor of a terminal.
     """
+    text = redact(text)
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n").encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,48 +1,43 @@
-"""The life of one trial, top to bottom: stage, agent, seal, grade, record."""
+"""The life of one trial, top to bottom: attempts, each staged, worked on and sealed, then grade and record."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import functools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import clock
 from .agents import registry as agents
-from .agents.protocol import AgentEnd
+from .agents.limits import TASK_TIMEOUT, Stop
+from .attempt import Attempt, HookRun, Plan
+from .books import Books
 from .criteria.contract import CriterionResult, Evidence
-from .errors import Cause, CoderEvalError, TrialError
+from .dialog.simulated_user import direct_name
+from .dialog.talk import Talk, make_talk
+from .dialog.transcript import Ending
+from .errors import AgentError, Cause, CoderEvalError, TrialError
 from .judging.gate import Decision, decide
 from .judging.judge import judge
-from .judging.outcomes import Status
-from .judging.strictness import listed, nothing_evaluated, strict_tools, strictness_results, unmatched_calls
+from .judging.outcomes import CAUSES, Status
+from .judging.strictness import nothing_evaluated, strict_tools, strictness_results
 from .recorder.answers.handler_files import FindByName, no_names
-from .recorder.equipment import Equipment
 from .recorder.invocation import InvocationLog
-from .recorder.shims.names import generated_names
-from .recorder.spool.spool import cause_of, describe
 from .sandbox import tempdir
-from .sandbox.environment import EnvironmentPlan
 from .sandbox.host_path import host_path
-from .sandbox.material import GradingMaterial
 from .sandbox.protocol import Phase, ProcessResult
-from .sandbox.snapshot import Manifest, snapshot
-from .sandbox.staging import prepare_mock_dirs, stage_workspace
+from .session import Session
 from .store import record as records
 from .store.run_directory import RunDirectory, write_json
 from .task.not_yet import refuse_unavailable
 from .task.prompt_file import prompt_from_file
-from .trajectory.model import Message, ToolCall, Trajectory, Usage
+from .trajectory.model import Trajectory
 
 if TYPE_CHECKING:
-    from .task.models import RecordedTool
     from .task.trials import TrialSpec
-
-TURN_TIMEOUT = 300.0
-TASK_TIMEOUT = 600.0
-"""Seconds for the agent's work where `run_limits` says nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,22 +48,15 @@ class TrialSettings:
     rootdir: Path
     agent_override: str | None = None
     agent_default: str | None = None
+    model_override: str | None = None
     env_passthrough: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class HookRun:
-    """One pre_run or post_run command and what came of it."""
-
-    command: str
-    result: ProcessResult | None
-    fault: str = ""
+    session: Session = dataclasses.field(default_factory=Session)
 
 
 class Trial:
-    """Used once: `stage`, `run_agent`, `seal`, then `grade`, and `finish` on every path.
+    """Used once: `execute`, then `grade`, and `finish` on every path.
 
-    Each of the first four raises TrialError when it fails; `finish` then still records and cleans up.
+    `execute` and `grade` raise TrialError when they fail; `finish` then still records and cleans up.
     """
 
     def __init__(self, spec: TrialSpec, settings: TrialSettings, handler_by_name: FindByName = no_names) -> None:
@@ -81,65 +69,50 @@ class Trial:
         self.fault: TrialError | None = None
         self.folder: Path | None = None
         self._marks: dict[str, float] = {"started": clock.now()}
-        self._events: list[ToolCall | Message] = []
-        self._end: AgentEnd | None = None
+        self._books = Books(spec.task, spec.trial_id, settings.session)
+        self._meter = self._books.meter
         self._text = ""
-        self._log = InvocationLog()
-        self._pre_runs: list[HookRun] = []
+        self._talk: Talk | None = None
+        self._plan: Plan | None = None
+        self._attempt: Attempt | None = None
+        self._earlier: list[dict[str, object]] = []
         self._post_runs: list[HookRun] = []
-        self._manifest: Manifest | None = None
-        self._stack = contextlib.ExitStack()
-        self._sandbox: tempdir.TempdirSandbox | None = None
+        self._deadline: float | None = None
         self._handler_by_name = handler_by_name
-        self._equipment: Equipment | None = None
-        self._material: GradingMaterial | None = None
         self._active: Path | None = None
-        self._agent_is_dead = False
-        self._sealed = False
 
-    # -- stage
+    # -- attempts
 
-    def stage(self) -> None:
-        """Make the workspace, the shims and the environment; run `pre_run` and see it dead before the agent starts."""
+    def execute(self) -> None:
+        """Stage, let the agent work and seal; again, in a fresh sandbox, where the cause of a failure permits it.
+
+        The seal holds on every path, and what ended the agent's work, such as Ctrl-C, is what is raised. Raises
+        TrialError, kept in `fault`.
+        """
+        while True:
+            try:
+                self._stage()
+                try:
+                    self._run_agent()
+                except BaseException:
+                    with contextlib.suppress(CoderEvalError):
+                        self.seal()
+                    raise
+                self.seal()
+            except TrialError as error:
+                if not self._may_try_again(error):
+                    raise
+            else:
+                return
+
+    def _stage(self) -> None:
         with self._guarded():
-            self._begin_record()
-            self.agent_name = agents.choose(
-                self.task, override=self.settings.agent_override, default=self.settings.agent_default
-            )
-            refuse_unavailable(self.task)
-            self._text = self._prompt()
-            self._sandbox = self._make_sandbox()
-            self._stack.callback(self._sandbox.close)
-            self._equipment = self._make_equipment(self._sandbox)
-            self._material = GradingMaterial(
-                self.task,
-                self.spec.path,
-                self._sandbox.root,
-                self.spec.dataset_paths,
-                keep_out=[self.settings.run_directory.path, *(self._equipment.cassettes if self._equipment else ())],
-                variables=self._sandbox.environment(Phase.PREPARE),
-            )
-            stage_workspace(
-                self._sandbox,
-                self.task,
-                self.spec.path.parent,
-                generated_names=self._generated_names,
-                answer_keys=[
-                    self.settings.run_directory.path,
-                    *self._material.dataset_files,
-                    *(self._equipment.answer_keys if self._equipment else ()),
-                ],
-            )
-            if self._equipment is not None:
-                self._equipment.recorder.install()
-            for hook in self.task.pre_run:
-                self._pre_run(hook)
-            if self.task.pre_run:
-                prepare_mock_dirs(self._sandbox, self.task.sandbox, generated_names=self._generated_names)
-            self._material.hide()
-            self._sandbox.end_preparation()
-            if self._equipment is not None:
-                self._equipment.recorder.prove_reachable(self._sandbox)
+            if self._plan is None:
+                self._begin_record()
+                self._plan = self._make_plan()
+                self._text = self._prompt()
+            self._attempt = Attempt(self._plan, len(self._earlier) + 1, self._books.tell)
+            self._attempt.stage()
             self._mark("staged")
 
     def _begin_record(self) -> None:
@@ -152,53 +125,40 @@ class Trial:
         }
         self._active = directory.mark_active(self.folder, standing)
 
-    def _make_sandbox(self) -> tempdir.TempdirSandbox:
-        task_folder = self.spec.path.parent
-        plan = EnvironmentPlan(
-            passthrough=self.settings.env_passthrough,
-            withhold=(task_folder, self.settings.rootdir),
+    def _make_plan(self) -> Plan:
+        settings = self.settings
+        name = agents.choose(self.task, override=settings.agent_override, default=settings.agent_default)
+        self.agent_name = name
+        refuse_unavailable(self.task)
+        config = agents.config_of(name, self.task, self.spec.path.parent)
+        self._books.provider = agents.provider_of(name, config)
+        model = settings.model_override or config.model
+        if name not in agents.SCRIPTED:
+            self._meter.check_price(model)
+        self._refuse_before_spending()
+        assert self.folder is not None
+        return Plan(
+            spec=self.spec,
+            agent_name=name,
+            config=config,
+            model=model,
+            folder=self.folder,
+            run_directory=settings.run_directory.path,
+            rootdir=settings.rootdir,
+            env_passthrough=settings.env_passthrough,
+            handler_by_name=self._handler_by_name,
+            admit=self._meter.admit,
+            max_turns=self._meter.max_turns,
         )
-        return tempdir.create(self.task.sandbox, environments=plan)
 
-    def _make_equipment(self, sandbox: tempdir.TempdirSandbox) -> Equipment | None:
-        if not self._tools:
-            return None
-        equipment = Equipment(self.task, self.spec.path.parent, sandbox, self._handler_by_name, self.spec.trial_id)
-        self._stack.callback(equipment.recorder.close)
-        return equipment
-
-    @property
-    def _tools(self) -> tuple[RecordedTool, ...]:
-        return tuple(self.task.sandbox.record_cli or ())
-
-    @property
-    def _generated_names(self) -> list[str]:
-        return [name for tool in self._tools for name in generated_names(tool.tool)]
-
-    def _pre_run(self, hook: Any) -> None:
-        result = self._shell(hook.command, Phase.PREPARE, hook.timeout, self.material.task_environment())
-        self._pre_runs.append(HookRun(hook.command, result))
-        if hook.fail_on_error and (result.timed_out or result.exit_status != 0):
-            how = f"was killed after {hook.timeout} s" if result.timed_out else f"exited {result.exit_status}"
-            said = (result.stderr_text or result.stdout_text).strip()[-1000:]
-            raise TrialError(Cause.PRE_RUN, f"`{hook.command.strip()}` {how}: {said}")
-
-    # -- agent
-
-    def run_agent(self) -> None:
-        """Let the agent work on the prompt within its time. Its crash or timeout is raised by `seal`."""
-        with self._guarded():
-            assert self.agent_name is not None
-            limits = self.task.run_limits
-            turn = (limits and limits.turn_timeout) or TURN_TIMEOUT
-            whole = (limits and limits.task_timeout) or TASK_TIMEOUT
-            agent = agents.create(self.agent_name)
-            deadline = clock.monotonic() + min(turn, whole)
-            self._mark("agent_started")
-            self._end = agent.run(self.task, self._text, self.sandbox, self._events.append, deadline)
-            if self._end.cause is Cause.TURN_TIMEOUT and whole < turn:
-                self._end = dataclasses.replace(self._end, cause=Cause.TASK_TIMEOUT)
-            self._mark("agent_ended")
+    def _refuse_before_spending(self) -> None:
+        """Raise TrialError when the session's budget is used up, or cannot be kept for want of a price."""
+        simulation = self.task.simulation
+        simulated = simulation is not None and simulation.enabled
+        if simulation is not None and simulated and self.settings.session.has_budget:
+            self._meter.check_price(direct_name(simulation.model))
+        if simulated or self.agent_name not in agents.SCRIPTED:
+            self.settings.session.refuse_when_spent()
 
     def _prompt(self) -> str:
         task = self.task
@@ -207,66 +167,98 @@ class Trial:
         path = host_path(task.initial_prompt_file, self.spec.path.parent, "initial_prompt_file")
         return prompt_from_file(path, self.spec.row)
 
-    # -- seal
+    def _run_agent(self) -> None:
+        """Let the agent answer its user, until the dialogue is over, a limit is reached or it fails."""
+        with self._guarded():
+            assert self._attempt is not None
+            self._mark("agent_started")
+            with self.settings.session.turn(self._books.provider, self._task_timeout):
+                if self._deadline is None:
+                    self._deadline = clock.monotonic() + self._task_timeout
+                self._converse(self._attempt, self._deadline)
+            self._mark("agent_ended")
+
+    @property
+    def _task_timeout(self) -> float:
+        limits = self.task.run_limits
+        return (limits and limits.task_timeout) or TASK_TIMEOUT
+
+    def _converse(self, attempt: Attempt, deadline: float) -> None:
+        try:
+            prices = self.settings.session.prices
+            self._talk = talk = make_talk(
+                self.task, self._text, self._books.tell_simulated, self._books.plain_tokens, prices
+            )
+            try:
+                said = talk.opening(deadline)
+                while said is not None:
+                    self._meter.begin_run()
+                    attempt.run(said, deadline, lambda: self._meter.stop is None)
+                    if attempt.failure is not None or self._meter.stop is not None:
+                        talk.end(Ending.AGENT_STOPPED, self._answer)
+                        return
+                    said = talk.answer(self._answer, deadline)
+            finally:
+                talk.close()
+        except AgentError as error:
+            attempt.fail(error)
+
+    @property
+    def _answer(self) -> str:
+        return self.trajectory.last_reply if self.trajectory is not None else ""
 
     def seal(self) -> None:
         """Kill what the agent left, prove it dead, drain the recorder, keep the workspace as it is now."""
-        if self._sealed or self._sandbox is None:
+        if self._attempt is None or self._attempt.sealed:
             return
         with self._guarded():
-            attack = self._reaped(self._sandbox)
-            self._agent_is_dead = True
             try:
-                self._take_evidence(self._sandbox)
-            except OSError:
-                if attack is None:
-                    raise
-            self._sealed = True
-            self._mark("sealed")
-            if attack is not None:
-                raise attack
-            if self._log.faults:
-                raise TrialError(cause_of(self._log.faults), describe(self._log.faults))
-            if self._end is not None and self._end.cause is not None:
-                raise TrialError(self._end.cause, self._end.message)
-            if self._equipment is not None:
-                self._equipment.save()
-            self._refuse_unmatched()
+                self._attempt.seal()
+            finally:
+                if self._attempt.sealed:
+                    self._mark("sealed")
 
-    def _reaped(self, sandbox: tempdir.TempdirSandbox) -> TrialError | None:
-        """Kill everything; an attack on the supervisor is returned, for the rest of the evidence is wanted too."""
-        try:
-            sandbox.reap()
-        except TrialError as error:
-            return error
-        return None
+    def _may_try_again(self, error: TrialError) -> bool:
+        """Whether the cause permits a further attempt and there is time for it; then it is made ready.
 
-    def _take_evidence(self, sandbox: tempdir.TempdirSandbox) -> None:
-        if self._equipment is not None:
-            self._log = self._equipment.drain()
-        if self.folder is not None:
-            self._manifest = snapshot(sandbox.workspace, self.folder / "workspace")
-
-    def _refuse_unmatched(self) -> None:
-        for tool in strict_tools(self.task, "error"):
-            if calls := unmatched_calls(self._log, tool):
-                what = f"calls of {tool} that no rule, handler or cassette answered before the agent ended"
-                raise TrialError(Cause.UNMATCHED_CALL, f"{what} (unmatched: error):\n{listed(calls)}")
+        What a script does it would do again.
+        """
+        if self.agent_name in agents.SCRIPTED:
+            return False
+        consequence = CAUSES[error.cause]
+        tries = sum(1 for each in self._earlier if each["cause"] == error.cause)
+        attempt = self._attempt
+        if tries >= consequence.further_tries or attempt is None or self._deadline is None or self._meter.stop:
+            return False
+        asked = error.retry_after if isinstance(error, AgentError) else None
+        wait = max(consequence.first_wait * self.settings.session.patience * 2**tries, asked or 0.0)
+        if clock.monotonic() + wait >= self._deadline:
+            return False
+        with self._guarded():
+            self._earlier.append(attempt.describe(error, wait))
+            attempt.close()
+            attempt.put_aside()
+            time.sleep(wait)
+            self._refuse_before_spending()
+        self.fault = None
+        return True
 
     # -- grade
 
     def grade(self) -> Decision:
         """Judge every criterion on the sealed evidence and apply the gate."""
         with self._guarded():
+            attempt = self._last
             self.sandbox.begin_grading()
-            environment = self.material.reveal()
+            material = attempt.staged_material
+            environment = material.reveal()
             shell = functools.partial(self._grading_shell, environment)
-            evidence = dataclasses.replace(self.evidence, shell=shell, reference=self.material.reference_workspace())
-            self.results = judge(self.task.success_criteria, evidence, self.material.verify)
-            if self._equipment is not None:
-                self._equipment.refuse_faults()
-            self.results += strictness_results(self._log, strict_tools(self.task, "fail"), len(self.results))
-            self.decision = decide(self.results)
+            evidence = dataclasses.replace(self.evidence, shell=shell, reference=material.reference_workspace())
+            self.results = judge(self.task.success_criteria, evidence, material.verify)
+            if attempt.equipment is not None:
+                attempt.equipment.refuse_faults()
+            self.results += strictness_results(attempt.log, strict_tools(self.task, "fail"), len(self.results))
+            self.decision = decide(self.results, self._stop if self._stop and self._stop.forces_fail else None)
             self._mark("graded")
             return self.decision
 
@@ -286,21 +278,19 @@ class Trial:
         """What the agent did, None before it has begun and for the agent `none`."""
         if self.agent_name in (None, "none") or "agent_started" not in self._marks:
             return None
-        end = self._end or AgentEnd(turns=0)
-        return Trajectory(events=tuple(self._events), usage=end.usage, turns=end.turns)
+        return self._books.trajectory(self._last.number)
 
     def _grading_shell(
         self, environment: dict[str, str], command: str, *, timeout: float, shims: bool = False
     ) -> ProcessResult:
         extra = environment | (self.sandbox.env_with_shims() if shims else {})
-        return self._shell(command, Phase.GRADE, timeout, extra)
+        return self._last.shell(command, Phase.GRADE, timeout, extra)
 
     # -- record
 
     def finish(self) -> None:
         """Run `post_run`, write the record, remove the sandbox. Safe on every path and when called twice."""
         if self._active is None:
-            self._stack.close()
             return
         active, self._active = self._active, None
         try:
@@ -308,7 +298,7 @@ class Trial:
                 self.seal()
             self._mark("finished")
             self._write_record()
-            if self.task.post_run and self._agent_is_dead:
+            if self.task.post_run and self._attempt is not None and self._attempt.agent_is_dead:
                 self._run_post_hooks()
                 self._write_record()
             active.unlink(missing_ok=True)
@@ -319,20 +309,22 @@ class Trial:
         """Remove the sandbox; a fault that shows only now is in the record too."""
         try:
             with self._guarded():
-                self._stack.close()
+                if self._attempt is not None:
+                    self._attempt.close()
         except CoderEvalError:
             self._write_record()
             raise
 
     def _run_post_hooks(self) -> None:
-        if self._sandbox is None or self._material is None:
+        attempt = self._last
+        if attempt.sandbox is None or attempt.material is None:
             return
         with contextlib.suppress(TrialError):
-            self._sandbox.end_preparation()
-            self._sandbox.begin_grading()
+            attempt.sandbox.end_preparation()
+            attempt.sandbox.begin_grading()
         for hook in self.task.post_run:
             try:
-                result = self._shell(hook.command, Phase.GRADE, hook.timeout, self._material.task_environment())
+                result = attempt.shell(hook.command, Phase.GRADE, hook.timeout, attempt.material.task_environment())
                 self._post_runs.append(HookRun(hook.command, result))
             except CoderEvalError as error:
                 self._post_runs.append(HookRun(hook.command, None, str(error)))
@@ -349,24 +341,30 @@ class Trial:
         return records.describe_trial(self.spec)
 
     def _record(self) -> dict[str, object]:
-        digests = self._material.digests if self._material else {}
-        digests |= self._equipment.digests if self._equipment else {}
+        attempt = self._attempt
+        digests = attempt.digests if attempt else {}
         return self._description | {
-            "fingerprint": records.fingerprint(self._description, self.agent_name, digests),
+            "fingerprint": records.fingerprint(self._description, self.agent_name, self._model, digests),
             "environment": records.versions()
-            | {"driver": self._sandbox.driver if self._sandbox else None, "withheld": self.withheld},
+            | {"driver": attempt.sandbox.driver if attempt and attempt.sandbox else None, "withheld": self.withheld},
             "agent": self.agent_name,
+            "model": self._model,
             "prompt": self._text,
+            "dialogue": self._talk.record if self._talk else None,
             "status": self.status,
             "cause": self.fault.cause if self.fault else None,
             "message": self.message,
             "score": self.decision.score if self.decision else None,
+            "stopped": self._stop,
             "criteria": records.describe_results(self.criteria),
             "trajectory": records.describe_trajectory(self.trajectory),
+            "spending": dataclasses.asdict(self._meter.spending),
+            "simulated_user_spending": dataclasses.asdict(self._books.simulated_spending),
+            "earlier_attempts": self._earlier,
             "invocations": records.describe_invocations(self._log),
-            "workspace": dataclasses.asdict(self._manifest) if self._manifest else None,
-            "pre_run": [_describe_hook(hook) for hook in self._pre_runs],
-            "post_run": [_describe_hook(hook) for hook in self._post_runs],
+            "workspace": dataclasses.asdict(attempt.manifest) if attempt and attempt.manifest else None,
+            "pre_run": [hook.described() for hook in (attempt.pre_runs if attempt else ())],
+            "post_run": [hook.described() for hook in self._post_runs],
             "material": digests,
             "times": self._marks,
         }
@@ -375,7 +373,7 @@ class Trial:
     def status(self) -> Status:
         """How the trial stands now; before its seal it counts as interrupted."""
         if self.fault is not None:
-            return Status.ERROR
+            return CAUSES[self.fault.cause].status
         if self.decision is not None:
             return self.decision.status
         return Status.NOT_EVALUATED if self._sealed else Status.ERROR
@@ -394,18 +392,20 @@ class Trial:
         """The criteria's results; `not_evaluated` throughout when the trial did not come to be judged."""
         if self.results and self.fault is None:
             return self.results
-        reason = f"the trial ended in error: {self.message}" if self.fault else self.message
+        reason = f"the trial ended in error: {self.message}" if self.status is Status.ERROR else self.message
         return nothing_evaluated(self.task, reason)
 
     @property
     def leftovers(self) -> tuple[str, ...]:
         """What could not be removed from the disk after the trial."""
-        return self._sandbox.leftovers if self._sandbox else ()
+        sandbox = self._attempt.sandbox if self._attempt else None
+        return sandbox.leftovers if sandbox else ()
 
     @property
     def withheld(self) -> list[str]:
         """Names of variables that were let through to hooks and criteria but kept from the agent."""
-        return sorted(self._sandbox.withheld_names) if self._sandbox else []
+        sandbox = self._attempt.sandbox if self._attempt else None
+        return sorted(sandbox.withheld_names) if sandbox else []
 
     def note_failure(self, message: str) -> None:
         """Something around the trial failed before it could be judged: it is an error, not an open question."""
@@ -414,15 +414,19 @@ class Trial:
 
     def summary(self) -> dict[str, object]:
         """What reports say of the trial, as plain data."""
-        usage = self._end.usage if self._end else Usage()
+        spent = self._meter.spending
         return {
             "trial": self.spec.trial_id,
             "status": self.status,
             "cause": self.fault.cause if self.fault else None,
             "message": self.message,
             "score": self.decision.score if self.decision else None,
-            "tokens": usage.total_tokens,
-            "cost_usd": usage.cost_usd,
+            "tokens": spent.usage.total_tokens,
+            "cost_usd": spent.usage.cost_usd,
+            "cost_complete": spent.cost_complete,
+            "simulated_user_cost_usd": self._books.simulated_spending.usage.cost_usd,
+            "attempts": len(self._earlier) + 1,
+            "stopped": self._stop,
             "record": str(self.folder / "record.json") if self.folder else None,
             "script_left_out": agents.leaves_script_out(self.task, self.settings.agent_override),
             "criteria": records.describe_results(self.criteria),
@@ -431,19 +435,31 @@ class Trial:
     # -- helpers
 
     @property
-    def sandbox(self) -> tempdir.TempdirSandbox:
-        """The staged sandbox."""
-        assert self._sandbox is not None, "stage() comes first"
-        return self._sandbox
+    def _last(self) -> Attempt:
+        assert self._attempt is not None, "execute() comes first"
+        return self._attempt
 
     @property
-    def material(self) -> GradingMaterial:
-        """What only preparation and grading may see."""
-        assert self._material is not None, "stage() comes first"
-        return self._material
+    def sandbox(self) -> tempdir.TempdirSandbox:
+        """The sandbox of the last attempt."""
+        assert self._last.sandbox is not None, "execute() comes first"
+        return self._last.sandbox
 
-    def _shell(self, command: str, phase: Phase, timeout: float, env: dict[str, str]) -> ProcessResult:
-        return self.sandbox.run(["/bin/sh", "-c", command], phase=phase, timeout=timeout, env=env)
+    @property
+    def _log(self) -> InvocationLog:
+        return self._attempt.log if self._attempt else InvocationLog()
+
+    @property
+    def _sealed(self) -> bool:
+        return self._attempt is not None and self._attempt.sealed
+
+    @property
+    def _stop(self) -> Stop | None:
+        return self._meter.stop
+
+    @property
+    def _model(self) -> str | None:
+        return self._plan.model if self._plan else None
 
     def _mark(self, name: str) -> None:
         self._marks[name] = clock.now()
@@ -468,30 +484,3 @@ class Trial:
         except BaseException as error:
             self.fault = self.fault or TrialError(Cause.INTERRUPTED, f"interrupted: {error}".rstrip(": "))
             raise
-
-
-def execute(trial: Trial) -> None:
-    """Stage, run the agent and seal. The seal holds on every path, and what ended the agent's work, such as Ctrl-C, is
-    what is raised. Raises TrialError, kept in `trial.fault`.
-    """
-    trial.stage()
-    try:
-        trial.run_agent()
-    except BaseException:
-        with contextlib.suppress(CoderEvalError):
-            trial.seal()
-        raise
-    trial.seal()
-
-
-def _describe_hook(hook: HookRun) -> dict[str, object]:
-    described: dict[str, object] = {"command": hook.command, "fault": hook.fault}
-    if hook.result is not None:
-        described |= {
-            "exit_status": hook.result.exit_status,
-            "timed_out": hook.result.timed_out,
-            "stdout": hook.result.stdout_text,
-            "stderr": hook.result.stderr_text,
-            "duration": hook.result.duration,
-        }
-    return described

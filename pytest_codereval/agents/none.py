@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from .protocol import AgentEnd, Emit
-
-if TYPE_CHECKING:
-    from ..sandbox.protocol import Sandbox
-    from ..task.models import Task
+from ..trajectory.model import Event
+from .protocol import Job
 
 
 class TheAgent:
     """Ends at once, in no turn."""
 
-    def run(self, task: Task, prompt: str, sandbox: Sandbox, emit: Emit, deadline: float) -> AgentEnd:
-        return AgentEnd(turns=0)
+    def start(self, job: Job) -> None:
+        pass
+
+    def run(self, prompt: str, deadline: float) -> Iterator[Event]:
+        return iter(())
+
+    def stop(self) -> tuple[()]:
+        return ()

@@ -1,37 +1,61 @@
-"""What an agent promises: it runs a prompt in a sandbox and tells what it did."""
+"""What an agent promises: it starts in a sandbox, works on prompts there and tells what it does, and stops."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ..errors import Cause
-from ..trajectory.model import Message, ToolCall, Usage
+from ..trajectory.model import Event
 
 if TYPE_CHECKING:
     from ..sandbox.protocol import Sandbox
-    from ..task.models import Task
-
-Emit = Callable[[ToolCall | Message], None]
-"""Takes each event at the moment it happened; what was emitted survives a crash and a timeout."""
+    from ..task.models import AgentConfig, Task
+    from .skills import Projection
 
 
 @dataclasses.dataclass(frozen=True)
-class AgentEnd:
-    """How the agent ended. A cause means a crash or a timeout: its run gives no verdict."""
+class Job:
+    """All that an agent gets to know.
 
-    turns: int
-    usage: Usage = dataclasses.field(default_factory=Usage)
-    cause: Cause | None = None
-    message: str = ""
+    `task_folder` is where paths of the agent's block start. `admit(main)` says whether another call of a model may be
+    made, by the main thread or by a sub-agent; after a no the agent ends its run without an error. `artifacts` is a
+    folder of the trial's record for what the agent's program printed. `skills` are the copies of its plugins.
+    `max_turns` is the cap on replies of a model in one run.
+    """
+
+    task: Task
+    config: AgentConfig
+    sandbox: Sandbox
+    artifacts: Path
+    skills: Projection
+    model: str | None = None
+    max_turns: int | None = None
+    task_folder: Path = Path()
+    admit: Callable[[bool], bool] = lambda main: True
 
 
 class Agent(Protocol):
-    """Made anew for each trial."""
+    """Made anew for each attempt of a trial.
 
-    def run(self, task: Task, prompt: str, sandbox: Sandbox, emit: Emit, deadline: float) -> AgentEnd:
-        """Work on `prompt` until done or until `deadline` (of `clock.monotonic`).
+    Each failure of the agent's own is raised as AgentError, by `start` when it is a mistake in the configuration; what
+    was yielded before is kept. TrialError is for a sandbox that failed.
+    """
 
-        A failure of the agent itself is returned as a cause, never raised. Raises TrialError when the sandbox failed.
+    def start(self, job: Job) -> None:
+        """Check what is asked of the agent, and prepare its place in the sandbox. Spends nothing."""
+
+    def run(self, prompt: str, deadline: float) -> Iterator[Event]:
+        """Work on `prompt` until done or until `deadline` (of `clock.monotonic`), telling each event as it happens.
+
+        The harness has told the prompt itself as a message of the user.
+        A second prompt goes on with the conversation of the first. Past its deadline a run raises
+        AgentError(TURN_TIMEOUT). The harness closes the iterator when a limit is reached.
+        """
+
+    def stop(self) -> Iterable[Event]:
+        """Let go of everything outside the sandbox, whose processes are dead by now, and tell what is left to tell.
+
+        Called once, on every path.
         """

@@ -18,12 +18,19 @@ class Decision:
     score: float | None
 
 
-def decide(results: Sequence[CriterionResult]) -> Decision:
+def decide(results: Sequence[CriterionResult], exceeded: str | None = None) -> Decision:
     """Apply the gate: every gating criterion must pass; error beats fail beats not_evaluated beats pass.
 
-    Without any gating criterion nothing was judged, which is never a pass.
+    Without any gating criterion nothing was judged, which is never a pass. `exceeded` is the cap on tokens or cost at
+    which the agent was stopped: then the trial failed unless a criterion could not be judged.
     """
-    gating = [result for result in results if result.gating]
+    decision = _decide([result for result in results if result.gating])
+    if exceeded is None or decision.status is Status.ERROR:
+        return decision
+    return Decision(Status.FAILED, f"the agent went over {exceeded}; {decision.reason}", decision.score)
+
+
+def _decide(gating: Sequence[CriterionResult]) -> Decision:
     if not gating:
         return Decision(Status.NOT_EVALUATED, "no criterion gates this task", None)
     verdict = next(verdict for verdict in VERDICT_ORDER if any(result.verdict is verdict for result in gating))

@@ -58,26 +58,54 @@ STATUS_OF_VERDICT: Mapping[Verdict, Status] = MappingProxyType(
 )
 
 
-CAUSES: Mapping[Cause, str] = MappingProxyType(
+@dataclasses.dataclass(frozen=True)
+class Consequence:
+    """What follows from a cause: the trial's status, and whether it is tried again, in a fresh sandbox.
+
+    Before the n-th further try `first_wait` * 2^(n-1) seconds pass, or what the provider asks for where that is more.
+    """
+
+    what: str
+    status: Status = Status.ERROR
+    further_tries: int = 0
+    first_wait: float = 0.0
+
+
+CAUSES: Mapping[Cause, Consequence] = MappingProxyType(
     {
-        Cause.NO_AGENT: "no agent chosen",
-        Cause.AGENT_UNAVAILABLE: "the agent is not available",
-        Cause.CONFIGURATION: "the task cannot be set up",
-        Cause.SANDBOX: "the sandbox failed",
-        Cause.PRE_RUN: "pre_run failed",
-        Cause.SHIM_UNREACHABLE: "a recorded tool cannot be reached",
-        Cause.EVIDENCE_LOST: "evidence was lost",
-        Cause.TAMPERED: "tampered",
-        Cause.ANSWERS_FAILED: "the answers of a recorded tool failed",
-        Cause.UNMATCHED_CALL: "a recorded tool was called as nothing foresees",
-        Cause.AGENT_CRASH: "the agent crashed",
-        Cause.TURN_TIMEOUT: "the agent's turn took too long",
-        Cause.TASK_TIMEOUT: "the task took too long",
-        Cause.INTERRUPTED: "interrupted",
-        Cause.UNEXPECTED: "unexpected fault of the harness",
+        Cause.NO_AGENT: Consequence("no agent chosen"),
+        Cause.AGENT_UNAVAILABLE: Consequence("the agent is not available"),
+        Cause.CONFIGURATION: Consequence("the task cannot be set up"),
+        Cause.SANDBOX: Consequence("the sandbox failed"),
+        Cause.PRE_RUN: Consequence("pre_run failed"),
+        Cause.SHIM_UNREACHABLE: Consequence("a recorded tool cannot be reached"),
+        Cause.EVIDENCE_LOST: Consequence("evidence was lost"),
+        Cause.TAMPERED: Consequence("tampered"),
+        Cause.ANSWERS_FAILED: Consequence("the answers of a recorded tool failed"),
+        Cause.UNMATCHED_CALL: Consequence("a recorded tool was called as nothing foresees"),
+        Cause.AGENT_CRASH: Consequence("the agent crashed", further_tries=1, first_wait=5),
+        Cause.RATE_LIMITED: Consequence("the model's provider limits the rate", further_tries=3, first_wait=30),
+        Cause.OVERLOADED: Consequence("the model's provider is overloaded", further_tries=2, first_wait=20),
+        Cause.CONNECTION: Consequence("the connection to the model failed", further_tries=2, first_wait=5),
+        Cause.API_FAULT: Consequence("the model's provider failed", further_tries=2, first_wait=5),
+        Cause.AUTHENTICATION: Consequence("the model's provider does not accept the key"),
+        Cause.BILLING: Consequence("the account with the model's provider is used up"),
+        Cause.BAD_REQUEST: Consequence("the model's provider refused the request"),
+        Cause.REFUSED: Consequence("the model refused to answer"),
+        Cause.CONTEXT_FULL: Consequence("the model's context is full"),
+        Cause.OUTPUT_CUT: Consequence("the model's reply was cut at its longest length"),
+        Cause.NO_CREDENTIALS: Consequence("no key for the model's provider"),
+        Cause.UNPRICED: Consequence("the price of the model is not known"),
+        Cause.SIMULATED_USER: Consequence("the simulated user failed"),
+        Cause.BUDGET_SPENT: Consequence("the session's budget is used up", status=Status.NOT_EVALUATED),
+        Cause.TURN_TIMEOUT: Consequence("the agent's turn took too long"),
+        Cause.TASK_TIMEOUT: Consequence("the task took too long"),
+        Cause.INTERRUPTED: Consequence("interrupted"),
+        Cause.UNEXPECTED: Consequence("unexpected fault of the harness"),
     }
 )
-"""What is said of a cause. Every cause ends the trial in `error`; an unknown fault is an error too, never a result."""
+"""The one table of causes: retries, records, reports and the session's exit status follow it. An unknown fault is an
+error too, never a result."""
 
 
 def pass_rate(counts: Mapping[Status, int]) -> float | None:

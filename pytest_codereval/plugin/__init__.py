@@ -2,6 +2,8 @@
 
 pytest_plugins = [
     "pytest_codereval.plugin.signals",
+    "pytest_codereval.plugin.agents",
+    "pytest_codereval.plugin.spending",
     "pytest_codereval.plugin.options",
     "pytest_codereval.plugin.collection",
     "pytest_codereval.plugin.hidden_folders",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .agents import add_agents_of_plugins
 from .run_task import run_task
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class TaskFile(pytest.Module):
         from ..task.loader import load_task
         from ..task.trials import expand
 
+        add_agents_of_plugins(self.config)
         loaded = load_task(self.path)
         for warning in loaded.warnings:
             text = f"{warning.key}: {warning.message}" if warning.key else warning.message

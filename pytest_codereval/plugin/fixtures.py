@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..text import wire
+from .agents import add_agents_of_plugins
 from .collection import TRIAL, CoderEvalWarning
 from .handlers import find_by_name
 from .options import settings
@@ -99,7 +100,7 @@ def _codereval_case(request: pytest.FixtureRequest) -> TrialSpec:
     unknown = sorted({*map(str, mark.args), *mark.kwargs} - {"task", "row"})
     if unknown:
         pytest.fail(f"@pytest.mark.codereval takes task= and row=, not {', '.join(unknown)}", False)
-    return load_trial(request.path.parent / mark.kwargs["task"], mark.kwargs.get("row"))
+    return load_trial(request.config, request.path.parent / mark.kwargs["task"], mark.kwargs.get("row"))
 
 
 @pytest.fixture
@@ -110,12 +111,13 @@ def codereval_trial(_codereval_case: TrialSpec) -> TrialSpec:
     return _codereval_case
 
 
-def load_trial(path: Path, row: str | None = None) -> TrialSpec:
+def load_trial(config: pytest.Config, path: Path, row: str | None = None) -> TrialSpec:
     """The trial of a task file; of a dataset's rows the one called `row`. Raises CoderEvalError."""
     from ..errors import CoderEvalError
     from ..task.loader import load_task
     from ..task.trials import expand
 
+    add_agents_of_plugins(config)
     trials = {trial.row_id: trial for trial in expand(load_task(path))}
     if row is None and len(trials) == 1:
         return next(iter(trials.values()))
@@ -135,20 +137,33 @@ def codereval_run_task(request: pytest.FixtureRequest) -> Callable[..., TrialRun
     """A function ``run(path, row=None)`` that runs a task file, as often as the test likes."""
 
     def run(path: str | Path, row: str | None = None) -> TrialRun:
-        return _run(request, load_trial(request.path.parent / path, row))
+        return _run(request, load_trial(request.config, request.path.parent / path, row))
 
     return run
 
 
 def _run(request: pytest.FixtureRequest, spec: TrialSpec) -> TrialRun:
     __tracebackhide__ = True
-    from ..trial import Trial, execute
+    from ..trial import Trial
 
     trial = Trial(spec, settings(request.config), functools.partial(find_by_name, request, spec.path.parent))
     request.node.stash.setdefault(TRIALS, []).append(trial)
     request.node.addfinalizer(lambda: _finish(request, trial))
-    execute(trial)
+    _execute(trial)
     return TrialRun(trial)
+
+
+def _execute(trial: Trial) -> None:
+    __tracebackhide__ = True
+    from ..errors import TrialError
+    from ..judging.outcomes import CAUSES, OUTCOMES
+
+    try:
+        trial.execute()
+    except TrialError as error:
+        if OUTCOMES[CAUSES[error.cause].status].pytest == "skipped":
+            pytest.skip(f"not evaluated: {error}")
+        raise
 
 
 def _finish(request: pytest.FixtureRequest, trial: Trial) -> None:

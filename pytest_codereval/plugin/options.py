@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..errors import CoderEvalError
-from . import signals
+from . import signals, spending
 
 if TYPE_CHECKING:
     from ..store.run_directory import RunDirectory
@@ -26,11 +26,6 @@ WORKER_KEY = "codereval_run_directory"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("codereval", "tasks for coding agents")
-    group.addoption(
-        "--codereval-agent",
-        metavar="NAME",
-        help="agent that runs the tasks, in place of the one each task names (a task with agent `none` keeps it)",
-    )
     group.addoption(
         "--codereval-repeat",
         type=int,
@@ -59,7 +54,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type="args",
         default=[],
     )
-    parser.addini("codereval_agent", "agent of the tasks that name none", default="")
     parser.addini(
         "codereval_env_passthrough",
         "names and globs of environment variables that trials may see",
@@ -85,12 +79,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _check(config: pytest.Config) -> None:
-    agent = config.getoption("codereval_agent") or config.getini("codereval_agent")
-    if agent:
-        from ..agents.registry import AVAILABLE
-
-        if agent not in AVAILABLE:
-            raise pytest.UsageError(f"codereval agent {agent!r}: expected one of {', '.join(AVAILABLE)}")
     if config.getoption("codereval_run_dir") == "":
         raise pytest.UsageError("--codereval-run-dir: expected a directory")
     if not 1 <= config.getoption("codereval_repeat") <= 999:
@@ -132,7 +120,9 @@ def settings(config: pytest.Config) -> TrialSettings:
             rootdir=config.rootpath,
             agent_override=config.getoption("codereval_agent"),
             agent_default=config.getini("codereval_agent") or None,
+            model_override=config.getoption("codereval_model"),
             env_passthrough=tuple(config.getini("codereval_env_passthrough")),
+            session=spending.session(config, run_directory(config)),
         )
     return made
 

@@ -75,7 +75,7 @@ def explain(summaries: list[dict[str, Any]], message: str, item: pytest.Item) ->
     spec = trial_of(item)
     headline = summary["message"]
     if summary["cause"]:
-        headline = f"{CAUSES[summary['cause']]}: {headline}"
+        headline = f"{CAUSES[summary['cause']].what}: {headline}"
     parts = [headline]
     if summary["score"] is not None:
         parts.append(f"weighted score {summary['score']:.2f}")
@@ -94,6 +94,9 @@ def _set_properties(item: pytest.Item, summaries: list[dict[str, Any]]) -> None:
         ("codereval.score", summary["score"]),
         ("codereval.tokens", summary["tokens"]),
         ("codereval.cost_usd", summary["cost_usd"]),
+        ("codereval.cost_complete", None if summary["cost_complete"] else "false"),
+        ("codereval.attempts", summary["attempts"] if summary["attempts"] > 1 else None),
+        ("codereval.stopped", summary["stopped"]),
         ("codereval.record", summary["record"]),
     ]
     others = [pair for pair in item.user_properties if not pair[0].startswith("codereval.")]

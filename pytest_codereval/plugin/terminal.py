@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,10 @@ class Summary:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._status_of: dict[str, Status] = {}
-        self._costs: list[float | None] = []
+        self._trials = 0
+        self._cost = Decimal()
+        self._cost_of_users = Decimal()
+        self._cost_incomplete = 0
         self._expected_failures = 0
         self._in_python_tests = 0
         self.unevaluated_in_python = 0
@@ -47,7 +51,10 @@ class Summary:
     def _count(self, report: pytest.TestReport, summary: dict[str, Any]) -> None:
         from ..judging.outcomes import Status
 
-        self._costs.append(summary["cost_usd"])
+        self._trials += 1
+        self._cost += Decimal(str(summary["cost_usd"] or 0))
+        self._cost_of_users += Decimal(str(summary["simulated_user_cost_usd"] or 0))
+        self._cost_incomplete += not summary["cost_complete"]
         self._left_out += summary["script_left_out"]
         self._noted_passes += sum(1 for c in summary["criteria"] if c["verdict"] == "pass" and c["note"])
         status = Status(summary["status"])
@@ -79,7 +86,7 @@ class Summary:
             terminal.write_line(line, **_markup(criterion))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self._costs:
+        if not self._trials:
             return
         from ..judging.outcomes import Status, pass_rate
 
@@ -93,7 +100,7 @@ class Summary:
             counts = ", ".join(filter(None, [counts, f"{self._in_python_tests} in Python tests"]))
         terminalreporter.write_line(f"trials: {counts}")
         terminalreporter.write_line("pass rate: " + ("nothing measured" if rate is None else f"{rate:.1%}"))
-        terminalreporter.write_line(f"cost: {self._cost()}")
+        terminalreporter.write_line(f"cost: {self._costs()}")
         if self._noted_passes:
             number = f"{self._noted_passes} criteria" if self._noted_passes > 1 else "1 criterion"
             terminalreporter.write_line(f"passed with a note: {number} (-v shows it, such as a guard that is unproven)")
@@ -101,12 +108,13 @@ class Summary:
             terminalreporter.write_line(left_out_line(self._left_out))
         terminalreporter.write_line(f"run directory: {self._config.stash[RUN_DIRECTORY_PATH]}")
 
-    def _cost(self) -> str:
-        known = [cost for cost in self._costs if cost is not None]
-        unknown = len(self._costs) - len(known)
-        if not known:
-            return "not known"
-        return f"${sum(known):.4f}" + (f", not known for {unknown} trials" if unknown else "")
+    def _costs(self) -> str:
+        text = f"${self._cost:.4f}"
+        if self._cost_of_users:
+            text += f", of simulated users ${self._cost_of_users:.4f}"
+        if self._cost_incomplete:
+            text += f", and what is not known of {self._cost_incomplete} trials"
+        return text
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:

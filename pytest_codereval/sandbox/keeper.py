@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .channel import Channel
@@ -109,19 +109,19 @@ class Keeper:
                 self._drains.discard(descriptor)
 
     def _run(self, message: dict[str, Any]) -> None:
-        stdout, stderr = self._control.take_descriptors(2)
+        standard = self._control.take_descriptors(3)
         if message["scoped"] and not self._scoped:
             self._wipe()
             self._confined = confine_signals()
             self._scoped = True
         try:
-            started = launch(message, stdout, stderr)
+            started = launch(message, standard)
         except OSError as error:
             self._control.send({"run": message["run"], "failure": f"cannot start a process: {error.strerror}"})
             return
         finally:
-            os.close(stdout)
-            os.close(stderr)
+            for descriptor in standard:
+                os.close(descriptor)
         if isinstance(started, int):
             self._control.send({"run": message["run"], "status": started, "survivors": []})
         else:
@@ -190,16 +190,20 @@ class Keeper:
         self._started.clear()
 
 
-def launch(message: Mapping[str, Any], stdout: int, stderr: int) -> subprocess.Popen[bytes] | int:
-    """Start the command of a run; when it cannot be run, a message on its stderr and the status that a shell gives."""
+def launch(message: Mapping[str, Any], standard: Sequence[int]) -> subprocess.Popen[bytes] | int:
+    """Start the command of a run with its stdin, stdout and stderr.
+
+    When it cannot be run: a message on its stderr and the status that a shell gives.
+    """
     argv = message["argv"]
+    stderr = standard[2]
     try:
         try:
-            return _spawn(argv, message, stdout, stderr)
+            return _spawn(argv, message, standard)
         except OSError as error:
             if error.errno != errno.ENOEXEC:
                 raise
-            return _spawn(["/bin/sh", _which(argv[0], message["env"]), *argv[1:]], message, stdout, stderr)
+            return _spawn(["/bin/sh", _which(argv[0], message["env"]), *argv[1:]], message, standard)
     except ValueError as error:
         os.write(stderr, os.fsencode(f"{argv[0]!r}: {error}\n"))
         return 126
@@ -214,9 +218,16 @@ def launch(message: Mapping[str, Any], stdout: int, stderr: int) -> subprocess.P
         return 127 if missing else 126
 
 
-def _spawn(argv: list[str], message: Mapping[str, Any], stdout: int, stderr: int) -> subprocess.Popen[bytes]:
+def _spawn(argv: list[str], message: Mapping[str, Any], standard: Sequence[int]) -> subprocess.Popen[bytes]:
+    stdin, stdout, stderr = standard
     return subprocess.Popen(
-        argv, cwd=message["cwd"], env=message["env"], stdout=stdout, stderr=stderr, start_new_session=True
+        argv,
+        cwd=message["cwd"],
+        env=message["env"],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
     )
 
 

@@ -1,28 +1,30 @@
-"""Runs a command through a keeper: bounded output, a deadline, no waiting for background processes."""
+"""Runs a command through a keeper: a deadline, output bounded or as it comes, no waiting for background processes."""
 
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import os
 import select
+import tempfile
 import termios
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from .. import clock
 from ..errors import Cause, TrialError
 from .protocol import ProcessResult
-from .supervision import Keeper
+from .supervision import Command, Keeper
 
 TIMED_OUT_STATUS = 137
 _CHUNK = 1 << 16
 
 
 class _Stream:
-    """The read end of a pipe, of whose bytes at most `limit` are kept."""
+    """The read end of a pipe, of whose bytes at most `limit` are kept; all without one."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int | None) -> None:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         self._limit = limit
@@ -35,7 +37,7 @@ class _Stream:
             data = os.read(self.reader, min(at_most, _CHUNK))
         except BlockingIOError:
             return 0
-        room = self._limit - len(self._kept)
+        room = len(data) if self._limit is None else self._limit - len(self._kept)
         if len(data) > room:
             self.truncated = True
         if room > 0:
@@ -59,6 +61,12 @@ class _Stream:
     def content(self) -> bytes:
         return bytes(self._kept)
 
+    def take(self) -> bytes:
+        """What was kept since the last time, which frees its room."""
+        taken = bytes(self._kept)
+        self._kept.clear()
+        return taken
+
     def close_writer(self) -> None:
         if self.writer >= 0:
             os.close(self.writer)
@@ -77,39 +85,66 @@ class SurvivorsError(Exception):
         self.pids = tuple(pids)
 
 
-def run(
-    keeper: Keeper,
-    argv: Sequence[str],
-    *,
-    cwd: str,
-    env: Mapping[str, str],
-    timeout: float,
-    output_limit: int,
-    scoped: bool,
-    reap: bool,
-) -> ProcessResult:
+def run(keeper: Keeper, command: Command) -> ProcessResult:
     """Run a command and wait for its own end, at most `timeout` seconds; then all that the keeper keeps is killed.
 
     After its end only what is in the pipes already is kept; background processes can go on writing. Raises
     KeeperLost, SurvivorsError, and TrialError(SANDBOX) when no process can be started.
     """
-    begin = clock.monotonic()
-    streams = (_Stream(output_limit), _Stream(output_limit))
+    running = _run(keeper, command, _Stream(command.output_limit), None)
+    while True:
+        try:
+            next(running)
+        except StopIteration as end:
+            result: ProcessResult = end.value
+            return result
+
+
+def stream(keeper: Keeper, command: Command, wake: int | None = None) -> Generator[bytes, None, ProcessResult]:
+    """As `run`, but yield the output in pieces as it comes, and an empty piece whenever `wake` is readable."""
+    output = _Stream(None)
+    running = _run(keeper, command, output, wake)
     try:
-        number = keeper.start(argv, cwd, env, (streams[0].writer, streams[1].writer), scoped=scoped, reap=reap)
-        for stream in streams:
-            stream.close_writer()
+        while True:
+            try:
+                woken = next(running)
+            except StopIteration as end:
+                if rest := output.take():
+                    yield rest
+                result: ProcessResult = end.value
+                return result
+            piece = output.take()
+            if piece or woken:
+                yield piece
+    finally:
+        running.close()
+
+
+def _run(keeper: Keeper, command: Command, output: _Stream, wake: int | None) -> Generator[bool, None, ProcessResult]:
+    """Yield whenever something came, True when it was `wake`. Closing it kills all that the keeper keeps."""
+    begin = clock.monotonic()
+    streams = (output, _Stream(command.output_limit))
+    try:
+        with _standard_input(command.stdin) as stdin:
+            number = keeper.start(command, (stdin, streams[0].writer, streams[1].writer))
+        for each in streams:
+            each.close_writer()
         with keeper.guarded():
-            answer = _wait(keeper, number, streams, begin + timeout)
+            try:
+                answer = yield from _wait(keeper, number, streams, begin + command.timeout, wake)
+            except GeneratorExit:
+                if survivors := keeper.reap():
+                    raise SurvivorsError(survivors) from None
+                raise
             if answer is None:
                 survivors = keeper.reap()
             elif "failure" in answer:
                 raise TrialError(Cause.SANDBOX, answer["failure"])
             else:
                 survivors = answer["survivors"]
-            for stream in streams:
-                stream.drain()
-            still_used = [stream.reader for stream in streams if stream.has_writer()]
+            for each in streams:
+                each.drain()
+            still_used = [each.reader for each in streams if each.has_writer()]
             if still_used:
                 keeper.drain(still_used)
         if survivors:
@@ -123,28 +158,46 @@ def run(
             duration=clock.monotonic() - begin,
         )
     finally:
-        for stream in streams:
-            stream.close()
+        for each in streams:
+            each.close()
 
 
-def _wait(keeper: Keeper, number: int, streams: tuple[_Stream, _Stream], deadline: float) -> dict[str, Any] | None:
+@contextlib.contextmanager
+def _standard_input(content: bytes) -> Iterator[int]:
+    if not content:
+        descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file.fileno()
+
+
+def _wait(
+    keeper: Keeper, number: int, streams: tuple[_Stream, _Stream], deadline: float, wake: int | None
+) -> Generator[bool, None, dict[str, Any] | None]:
     """Read output until the keeper reports the end of the run; None at the deadline."""
     poller = select.poll()
-    readers: dict[int, Callable[[], int]] = {stream.reader: stream.read for stream in streams}
-    for descriptor in (keeper.fileno(), *readers):
+    readers: dict[int, Callable[[], int]] = {each.reader: each.read for each in streams}
+    for descriptor in (keeper.fileno(), *readers, *([wake] if wake is not None else [])):
         poller.register(descriptor, select.POLLIN)
     while True:
         left = deadline - clock.monotonic()
         if left <= 0:
             return None
-        for descriptor, _ in poller.poll(min(left * 1000 + 1, 1 << 30)):
+        ready = [descriptor for descriptor, _ in poller.poll(min(left * 1000 + 1, 1 << 30))]
+        for descriptor in ready:
             if descriptor in readers:
                 if not readers[descriptor]():
                     poller.unregister(descriptor)
                     del readers[descriptor]
-                continue
-            if (message := _end_of(keeper, number)) is not None:
+            elif descriptor != wake and (message := _end_of(keeper, number)) is not None:
                 return message
+        yield wake in ready
 
 
 def _end_of(keeper: Keeper, number: int) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -53,6 +53,9 @@ class Sandbox(Protocol):
     workspace: Path
     """Absolute real path, without spaces, of the directory that the agent works in."""
 
+    home: Path
+    """Absolute real path of the agent's HOME."""
+
     def environment(self, phase: Phase) -> dict[str, str]:
         """The complete environment of a process in `phase`."""
 
@@ -64,12 +67,39 @@ class Sandbox(Protocol):
         timeout: float,
         env: Mapping[str, str] | None = None,
         output_limit: int = DEFAULT_OUTPUT_LIMIT,
+        stdin: bytes = b"",
     ) -> ProcessResult:
         """Run a program in the workspace and wait for it, at most `timeout` seconds, then kill its whole tree.
 
-        `env` is laid over the environment of the phase. Standard input is empty. A background process that keeps an
-        output stream open delays nothing. Raises TrialError when the sandbox itself failed.
+        `env` is laid over the environment of the phase. Standard input is `stdin` and then ends. A background process
+        that keeps an output stream open delays nothing. Raises TrialError when the sandbox itself failed.
         """
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        phase: Phase,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+        output_limit: int = DEFAULT_OUTPUT_LIMIT,
+        stdin: bytes = b"",
+        wake: int | None = None,
+    ) -> Generator[bytes, None, ProcessResult]:
+        """As `run`, but yield standard output in pieces as it comes, all of it; the result has none.
+
+        Yields an empty piece each time the descriptor `wake` is readable, which the caller then has to read. Closing
+        the generator kills the whole tree.
+        """
+
+    def provide(self, source: Path, name: str) -> Path:
+        """Copy a directory of the harness to a place outside the workspace, for the agent to read; its path there.
+
+        Links are not followed and not copied. Raises OSError.
+        """
+
+    def write_home(self, path: str, content: bytes) -> None:
+        """Write a file below HOME, `path` being relative, before the agent starts. Raises OSError."""
 
     def write_file(self, path: str, content: bytes, executable: bool = False) -> None:
         """Write a file of the workspace as the agent would, making its folders; never through a link that leaves it.

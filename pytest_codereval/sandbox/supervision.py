@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import fcntl
 import itertools
 import os
@@ -26,6 +27,24 @@ PATIENCE = 15.0
 
 _START = f"import sys; sys.path.append(sys.argv[1]); from {__package__}.supervisor import main; main(int(sys.argv[2]))"
 _ABOVE = Path(__file__).absolute().parents[__package__.count(".") + 1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What is run in `cwd`; `timeout` is in seconds, `output_limit` in bytes of each stream.
+
+    `scoped` keeps it from signalling processes outside the sandbox where the kernel can do that; `reap` kills what it
+    leaves behind before its end is reported.
+    """
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    timeout: float
+    output_limit: int
+    scoped: bool
+    reap: bool
+    stdin: bytes = b""
 
 
 class KeeperLost(Exception):
@@ -152,32 +171,19 @@ class Keeper:
     def fileno(self) -> int:
         return self.channel.fileno()
 
-    def start(
-        self,
-        argv: Sequence[str],
-        cwd: str,
-        env: Mapping[str, str],
-        output: tuple[int, int],
-        *,
-        scoped: bool,
-        reap: bool,
-    ) -> int:
-        """Start a command with `output` as stdout and stderr; the number of the run.
-
-        `scoped` keeps it from signalling processes outside the sandbox where the kernel can do that; `reap` kills what
-        it leaves behind before its end is reported.
-        """
+    def start(self, command: Command, standard: tuple[int, int, int]) -> int:
+        """Start a command with these descriptors as its stdin, stdout and stderr; the number of the run."""
         request = next(self._requests)
         message = {
             "run": request,
-            "argv": list(argv),
-            "cwd": cwd,
-            "env": dict(env),
-            "scoped": scoped,
-            "reap": reap,
+            "argv": list(command.argv),
+            "cwd": command.cwd,
+            "env": dict(command.env),
+            "scoped": command.scoped,
+            "reap": command.reap,
         }
         with self.guarded():
-            self.channel.send(message, output)
+            self.channel.send(message, standard)
         return request
 
     def drain(self, descriptors: Sequence[int]) -> None:

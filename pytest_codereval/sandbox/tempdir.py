@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Cause, TrialError
-from . import registry, supervision
+from . import process, registry, supervision
 from .environment import Environment, EnvironmentPlan, Places, SearchPath
 from .keeper import MOST_NAMED, UNKNOWN
 from .preparation import Preparation, write_login_files, write_new
-from .process import SurvivorsError, run
+from .process import SurvivorsError
 from .protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
 from .removal import remove_tree
 from .standing import changes, restore, standing
-from .supervision import Keeper, KeeperLost
+from .supervision import Command, Keeper, KeeperLost
 from .withholding import Withheld
 from .workspace import Workspace
 from .writing import make_folder_beneath, write_beneath
@@ -186,25 +188,59 @@ class TempdirSandbox:
         timeout: float,
         env: Mapping[str, str] | None = None,
         output_limit: int = DEFAULT_OUTPUT_LIMIT,
+        stdin: bytes = b"",
     ) -> ProcessResult:
         """See `protocol.Sandbox.run`. What an AGENT run leaves in the background lives on until `reap`."""
+        command = self._command(argv, phase, timeout, env or {}, output_limit, stdin)
+        if phase is Phase.GRADE and not self._workspace_is_there():
+            return ProcessResult(126, stderr=b"the workspace was removed or replaced by a link\n")
+        with self._watched():
+            return process.run(self._open_keeper(), command)
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        phase: Phase,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+        output_limit: int = DEFAULT_OUTPUT_LIMIT,
+        stdin: bytes = b"",
+        wake: int | None = None,
+    ) -> Generator[bytes, None, ProcessResult]:
+        """See `protocol.Sandbox.stream`; for PREPARE and AGENT."""
+        command = self._command(argv, phase, timeout, env or {}, output_limit, stdin)
+        with self._watched():
+            return (yield from process.stream(self._open_keeper(), command, wake))
+
+    def _command(
+        self,
+        argv: Sequence[str],
+        phase: Phase,
+        timeout: float,
+        env: Mapping[str, str],
+        output_limit: int,
+        stdin: bytes,
+    ) -> Command:
         if self._closed:
             raise TrialError(Cause.UNEXPECTED, "the sandbox is closed")
         self._check_order(phase)
-        environment = {**self._environment.of(phase), **(env or {})}
-        if phase is Phase.GRADE and not self._workspace_is_there():
-            return ProcessResult(126, stderr=b"the workspace was removed or replaced by a link\n")
+        return Command(
+            argv,
+            cwd=str(self.workspace),
+            env={**self._environment.of(phase), **env},
+            timeout=timeout,
+            output_limit=output_limit,
+            scoped=phase is not Phase.PREPARE,
+            reap=phase is not Phase.AGENT,
+            stdin=stdin,
+        )
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Say what it means for the trial when the keeper is gone or processes outlive it."""
         try:
-            return run(
-                self._open_keeper(),
-                argv,
-                cwd=str(self.workspace),
-                env=environment,
-                timeout=timeout,
-                output_limit=output_limit,
-                scoped=phase is not Phase.PREPARE,
-                reap=phase is not Phase.AGENT,
-            )
+            yield
         except KeeperLost:
             raise self._loss() from None
         except SurvivorsError as error:
@@ -220,6 +256,17 @@ class TempdirSandbox:
     def write_file(self, path: str, content: bytes, executable: bool = False) -> None:
         """See `protocol.Sandbox.write_file`."""
         write_beneath(self.workspace, path, content, executable)
+
+    def provide(self, source: Path, name: str) -> Path:
+        """See `protocol.Sandbox.provide`."""
+        target = self.root / "provided" / name
+        target.parent.mkdir(0o700, parents=True, exist_ok=True)
+        shutil.copytree(source, target, symlinks=True, ignore=_links)
+        return target
+
+    def write_home(self, path: str, content: bytes) -> None:
+        """See `protocol.Sandbox.write_home`."""
+        write_beneath(self.home, path, content, False)
 
     def make_folder(self, path: str) -> None:
         """Make a folder of the workspace, and those above it; never through a link that leaves it. Raises OSError."""
@@ -338,6 +385,10 @@ def _search_path() -> SearchPath:
     if key not in _search_paths:
         _search_paths[key] = SearchPath()
     return _search_paths[key]
+
+
+def _links(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if Path(folder, name).is_symlink()]
 
 
 def _survivors(pids: Sequence[int]) -> TrialError:

@@ -48,12 +48,15 @@ def describe_trial(spec: TrialSpec) -> dict[str, Any]:
     }
 
 
-def fingerprint(description: Mapping[str, Any], agent: str | None, digests: Mapping[str, str]) -> str:
-    """SHA-256 over all that the result may depend on: the resolved task, the agent, the digests of its material."""
+def fingerprint(
+    description: Mapping[str, Any], agent: str | None, model: str | None, digests: Mapping[str, str]
+) -> str:
+    """SHA-256 over all that the result may depend on: the resolved task, agent, model, digests of its material."""
     parts = {
         "task": description["task"]["resolved"],
         "repeat": description["trial"]["repeat"],
         "agent": agent,
+        "model": model,
         "digests": digests,
         "version": VERSION,
     }
@@ -63,7 +66,7 @@ def fingerprint(description: Mapping[str, Any], agent: str | None, digests: Mapp
 @functools.cache
 def versions() -> dict[str, str]:
     """Versions of what ran the trial."""
-    names = ("pytest-codereval", "pytest", "pytest-xdist", "pydantic")
+    names = ("pytest-codereval", "pytest", "pytest-xdist", "pydantic", "anthropic", "genai-prices")
     found = {"python": platform.python_version(), "platform": platform.platform(), "executable": sys.executable}
     for name in names:
         try:

@@ -3,6 +3,7 @@
 run.json                    what the session was and how it ended
 trials/TASK-ID/LABEL/       record.json and the workspace as it was sealed
 active/                     trials that have begun and not yet ended
+shared/                     what the workers tell each other: what was spent, who asks which provider
 earlier/                    runs that used this directory before
 """
 
@@ -17,10 +18,11 @@ from pathlib import Path
 
 from .. import clock
 from ..errors import CoderEvalError
+from ..redaction import redact
 from ..text import wire
 
 FORMAT = "codereval-run"
-OWN_NAMES = frozenset({"lock", "run.json", "trials", "active", "earlier"})
+OWN_NAMES = frozenset({"lock", "run.json", "trials", "active", "shared", "earlier"})
 
 ONLY_TRIAL = "trial"
 """Folder name of a trial that has no label, being the only one of its task."""
@@ -74,7 +76,7 @@ class RunDirectory:
             self._lock = None
 
     def _put_aside(self) -> None:
-        left = [self.path / name for name in ("run.json", "trials", "active") if (self.path / name).exists()]
+        left = [self.path / name for name in ("run.json", "trials", "active", "shared") if (self.path / name).exists()]
         if not left:
             return
         aside = self.path / "earlier" / f"{clock.isoformat(clock.now())[:19].replace(':', '')}-{secrets.token_hex(3)}"
@@ -98,6 +100,13 @@ class RunDirectory:
                 continue
             return folder
         raise CoderEvalError(f"too many runs of one trial in {parent}")
+
+    @property
+    def shared(self) -> Path:
+        """The folder of what the workers tell each other; made when first asked for."""
+        folder = self.path / "shared"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def mark_active(self, folder: Path, record: Mapping[str, object]) -> Path:
         """Note that a trial has begun, with the record that stands for it should its process die."""
@@ -124,11 +133,25 @@ class RunDirectory:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write `content` as JSON in ASCII, whole or not at all. Nothing is lost: a lone surrogate stays what it was."""
+    """Write `content` as JSON in ASCII, whole or not at all, without secrets.
+
+    Nothing else is lost: a lone surrogate stays what it was.
+    """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        partial.write_text(json.dumps(content, default=wire, allow_nan=False), encoding="ascii")
+        partial.write_text(json.dumps(without_secrets(content), default=wire, allow_nan=False), encoding="ascii")
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def without_secrets(value: object) -> object:
+    """The same plain data with every secret in its texts replaced."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: without_secrets(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(item) for item in value]
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,7 +18,7 @@ from pydantic import (
 )
 
 from .base import Finding, StrictModel, problem, raise_findings
-from .fields import AtLeastOne, Command, HostPath, NonBlank, PositiveInt, PositiveNumber, Weight
+from .fields import AtLeastOne, Command, HostPath, NonBlank, OutputText, PositiveInt, PositiveNumber, Weight
 from .nearest import hint
 from .sandbox_models import IgnorePatterns
 
@@ -31,6 +32,21 @@ OWNED_SDK_OPTIONS = frozenset(
         *("system_prompt", "tools", "user"),
     }
 )
+OWNED_CODEX_SETTINGS: Mapping[str, str] = {
+    **dict.fromkeys(("model_provider", "model_providers", "profile", "profiles", "approval_policy"), ""),
+    **dict.fromkeys(("project_root_markers", "projects", "shell_environment_policy", "permissions"), ""),
+    "default_permissions": "agent.permission_mode",
+    "developer_instructions": "agent.system_prompt",
+    "mcp_servers": "agent.mcp_servers",
+    "model": "agent.model",
+    "model_auto_compact_token_limit": "agent.context_window",
+    "model_context_window": "agent.context_window",
+    "model_reasoning_effort": "agent.effort",
+    "sandbox_mode": "agent.permission_mode",
+}
+"""Settings that a task cannot give in `codex_config`, and the key that stands for each."""
+
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 PermissionMode = Literal["default", "acceptEdits", "plan", "bypassPermissions"]
 
 
@@ -44,11 +60,53 @@ def _path_or_mapping(value: Any) -> Any:
     raise problem("expected a path or a mapping")
 
 
+def _holds_null(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_null, value.values()))
+    return any(map(_holds_null, value)) if isinstance(value, list | tuple) else value is None
+
+
+def _only_true(value: Any) -> Any:
+    if value is not True:
+        raise problem("expected true")
+    return value
+
+
 class Plugin(StrictModel):
     """A directory with skills, commands, agents and hooks."""
 
     type: Literal["local"] = "local"
     path: HostPath
+
+
+class McpServer(StrictModel):
+    """A server of tools: a program that is started, by `command`, or one that is reached, by `type` and `url`."""
+
+    type: Literal["stdio", "http", "sse"] | None = None
+    command: Command | None = None
+    args: tuple[OutputText, ...] = ()
+    env: dict[str, OutputText] = Field(default_factory=dict)
+    url: NonBlank | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServer:
+        raise_findings("McpServer", self._findings(), self.__dict__)
+        return self
+
+    def _findings(self) -> list[Finding]:
+        if (self.command is None) == (self.url is None):
+            return [Finding((), "a server has either command or url")]
+        if self.command is not None:
+            foreign = [name for name in ("headers",) if self.given(name)]
+            if self.type not in (None, "stdio"):
+                return [Finding(("type",), f"a server with a command is of type stdio, not {self.type}")]
+        else:
+            foreign = [name for name in ("args", "env") if self.given(name)]
+            if self.type not in ("http", "sse"):
+                return [Finding(("type",), "a server with a url needs type: http or sse")]
+        wanted = "a url" if self.command is not None else "a command"
+        return [Finding((name,), f"{name} belongs to a server with {wanted}") for name in foreign]
 
 
 class AgentConfig(StrictModel):
@@ -63,6 +121,7 @@ class AgentConfig(StrictModel):
     allowed_tools: tuple[str, ...] | None = None
     disallowed_tools: tuple[str, ...] | None = None
     plugins: tuple[Plugin, ...] | None = None
+    mcp_servers: dict[str, McpServer] | None = None
     system_prompt: Annotated[str | None, BeforeValidator(_blank_is_none)] = None
     system_prompt_file: HostPath | None = None
     context_window: PositiveInt | None = None
@@ -80,6 +139,10 @@ class AgentConfig(StrictModel):
         found = []
         if self.system_prompt is not None and self.system_prompt_file is not None:
             found.append(Finding(("system_prompt_file",), "system_prompt and system_prompt_file exclude each other"))
+        for name in self.mcp_servers or ():
+            if not _SERVER_NAME.fullmatch(name):
+                message = "expected letters, digits, - and _, since tools are called mcp__<server>__<tool>"
+                found.append(Finding(("mcp_servers", name), message))
         if self.context_window is not None and self.type is not None:
             found.extend(self._window_findings(self.context_window))
         return found
@@ -99,6 +162,7 @@ class ClaudeCodeAgent(AgentConfig):
     context_range = (100_000, 1_000_000)
 
     type: Literal["claude-code"] = "claude-code"
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     system_prompt_mode: Literal["append", "replace"] = "append"
     claude_settings: Annotated[str | dict[str, Any] | None, BeforeValidator(_path_or_mapping)] = None
     sdk_options: dict[str, Any] = Field(default_factory=dict)
@@ -119,15 +183,32 @@ class ClaudeCodeAgent(AgentConfig):
         settings = self.claude_settings
         if self.context_window is not None and isinstance(settings, dict) and "autoCompactWindow" in settings:
             found.append(Finding(("context_window",), "claude_settings.autoCompactWindow says the same; give one"))
+        if self.effort is not None and "effort" in self.sdk_options:
+            found.append(Finding(("effort",), "sdk_options.effort says the same; give one"))
         return found
 
 
 class CodexAgent(AgentConfig):
-    """Codex."""
+    """Codex. `codex_config` are settings of its config.toml, by their dotted names."""
 
     context_range = (32_768, None)
 
     type: Literal["codex"] = "codex"
+    effort: Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"] | None = None
+    codex_config: dict[str, Any] = Field(default_factory=dict)
+
+    def findings(self) -> list[Finding]:
+        found = super().findings()
+        for key, value in self.codex_config.items():
+            first = key.partition(".")[0]
+            if not key.strip() or not all(key.split(".")):
+                found.append(Finding(("codex_config", key), "expected the dotted name of a setting"))
+            elif first in OWNED_CODEX_SETTINGS:
+                how = OWNED_CODEX_SETTINGS[first]
+                found.append(Finding(("codex_config", key), f"set by {how}" if how else "set by the harness"))
+            elif _holds_null(value):
+                found.append(Finding(("codex_config", key), "expected a value; leave the key out to unset it"))
+        return found
 
 
 class AntigravityAgent(AgentConfig):
@@ -192,9 +273,12 @@ class ToolStep(StrictModel):
 
 
 class ScriptStep(StrictModel):
-    """One step of a script agent: exactly one of its keys; `timeout` (seconds) goes with `bash`, `sleep` is seconds."""
+    """One step of a script agent: exactly one of its keys; `timeout` (seconds) goes with `bash`, `sleep` is seconds.
 
-    kinds: ClassVar[tuple[str, ...]] = ("bash", "write", "tool", "say", "sleep", "crash")
+    `listen` ends the script's turn: the steps behind it wait for the next prompt.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("bash", "write", "tool", "say", "sleep", "listen", "crash")
 
     bash: Command | None = None
     timeout: PositiveNumber | None = None
@@ -202,6 +286,7 @@ class ScriptStep(StrictModel):
     tool: ToolStep | None = None
     say: str | None = None
     sleep: Weight | None = None
+    listen: Annotated[Literal[True], BeforeValidator(_only_true)] | None = None
     crash: str | None = None
 
     @model_validator(mode="after")
@@ -229,27 +314,70 @@ class ScriptAgent(AgentConfig):
     steps: tuple[ScriptStep, ...]
 
 
+class ThinkingBudget(StrictModel):
+    """Thinking with a limit, in tokens."""
+
+    budget_tokens: Annotated[int, Field(ge=1024)]
+
+
+def _thinking(value: Any, info: ValidationInfo) -> Any:
+    if value is None or value in ("adaptive", "disabled") or isinstance(value, ThinkingBudget):
+        return value
+    if isinstance(value, Mapping):
+        return ThinkingBudget.model_validate(value, context=info.context)
+    raise problem("expected adaptive, disabled or {budget_tokens: n}")
+
+
 class AnthropicAgent(AgentConfig):
-    """A plain tool loop over the Anthropic API."""
+    """A plain tool loop over the Anthropic API. `max_tokens` is the limit of one reply."""
 
     type: Literal["anthropic"] = "anthropic"
     max_tokens: PositiveInt | None = None
     base_url: NonBlank | None = None
+    thinking: Annotated[Literal["adaptive", "disabled"] | ThinkingBudget | None, PlainValidator(_thinking)] = None
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+
+    def findings(self) -> list[Finding]:
+        found = super().findings()
+        budget = self.thinking.budget_tokens if isinstance(self.thinking, ThinkingBudget) else None
+        if budget is not None and self.max_tokens is not None and budget >= self.max_tokens:
+            found.append(Finding(("thinking",), "budget_tokens has to be less than max_tokens"))
+        return found
 
 
 class CommandAgent(AgentConfig):
-    """Any program: its argv, and how it takes the prompt (a `{prompt}` or `{prompt_file}` argument, or stdin)."""
+    """Any program: its argv and environment, its files below HOME, and how it takes the prompt.
+
+    All their texts may have `program_template.PLACEHOLDERS`. `api` is the one that its model has, reached through a
+    gateway; `resume_command` is the argv for a further prompt; `skills_to` is the folder below HOME for its skills.
+    `parser` makes events of each line that it prints: a built-in one, `file.py:function` or `module:function`.
+    """
 
     type: Literal["command"] = "command"
     command: Annotated[tuple[Command, ...], AtLeastOne]
+    resume_command: Annotated[tuple[Command, ...], AtLeastOne] | None = None
     prompt_mode: Literal["stdin", "argument", "file"] = "stdin"
+    env: dict[str, OutputText] = Field(default_factory=dict)
+    files: dict[str, str | dict[str, Any] | list[Any]] = Field(default_factory=dict)
+    api: Literal["anthropic", "openai", "gemini", "none"] = "none"
+    skills_to: NonBlank = ".agents/skills"
+    parser: NonBlank | None = None
+
+    def findings(self) -> list[Finding]:
+        from .program_rules import program_findings
+
+        return [*super().findings(), *program_findings(self)]
 
 
 class ReplayAgent(AgentConfig):
-    """A recorded trial, told again."""
+    """A recorded trial, told again: its shell commands and changes of files are carried out, unless `execute` is off.
+
+    `record` is a trial's `record.json` or the folder that has it.
+    """
 
     type: Literal["replay"] = "replay"
     record: HostPath
+    execute: bool = True
 
 
 AGENT_MODELS: dict[str, type[AgentConfig]] = {
@@ -265,7 +393,19 @@ AGENT_MODELS: dict[str, type[AgentConfig]] = {
     "command": CommandAgent,
     "replay": ReplayAgent,
 }
+_added_models: dict[str, type[AgentConfig]] = {}
 JUDGE_AGENTS = ("claude-code", "codex", "antigravity", "opencode", "pi", "delegate")
+
+
+def add_models(models: Mapping[str, type[AgentConfig]]) -> None:
+    """Take these for the agents of plugins, in place of all that were added before."""
+    _added_models.clear()
+    _added_models.update(models)
+
+
+def model_of(name: str) -> type[AgentConfig]:
+    """The model of the agent's block, by its type. Raises KeyError."""
+    return AGENT_MODELS.get(name) or _added_models[name]
 
 
 def parse_agent(value: Any, info: ValidationInfo) -> AgentConfig:
@@ -277,9 +417,10 @@ def parse_agent(value: Any, info: ValidationInfo) -> AgentConfig:
     kind = value.get("type")
     if kind is None:
         return AgentConfig.model_validate(value, context=info.context)
-    if not isinstance(kind, str) or kind not in AGENT_MODELS:
-        raise_findings("agent", [Finding(("type",), _unknown_agent(kind, AGENT_MODELS))], value)
-    return AGENT_MODELS[kind].model_validate(value, context=info.context)
+    known = {**AGENT_MODELS, **_added_models}
+    if not isinstance(kind, str) or kind not in known:
+        raise_findings("agent", [Finding(("type",), _unknown_agent(kind, known))], value)
+    return known[kind].model_validate(value, context=info.context)
 
 
 def parse_judge_agent(value: Any, info: ValidationInfo) -> AgentConfig:

@@ -142,6 +142,7 @@ class Task(StrictModel):
     description: str
     initial_prompt: str | None = None
     initial_prompt_file: HostPath | None = None
+    follow_up_prompts: tuple[NonBlank, ...] = ()
     tags: Annotated[tuple[str, ...], AfterValidator(_tags)] = ()
     skip: bool | str = False
     agent: Agent | None = None

@@ -9,8 +9,6 @@ from .models import Task
 def refuse_unavailable(task: Task) -> None:
     """Raise TrialError(CONFIGURATION) when leaving a part of the task undone could change what its result means."""
     found = []
-    if task.simulation is not None and task.simulation.enabled:
-        found.append("simulation")
     if any(criterion.suite_thresholds for criterion in task.success_criteria):
         found.append("success_criteria[].suite_thresholds")
     if found:

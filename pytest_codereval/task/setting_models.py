@@ -70,7 +70,11 @@ class Dataset(StrictModel):
 
 
 class Simulation(StrictModel):
-    """A model that plays the user."""
+    """A model that plays the user.
+
+    `max_turns` counts the agent's replies, `max_total_tokens` the tokens of both sides; `max_usd` is for the simulated
+    user alone.
+    """
 
     enabled: bool = False
     model: NonBlank = "anthropic.claude-sonnet-4-6"
@@ -81,14 +85,19 @@ class Simulation(StrictModel):
     stop_token: Annotated[str, Field(min_length=1)] = "<<<END>>>"
     stop_on_criteria_pass: bool = False
     max_total_tokens: PositiveInt | None = None
+    max_usd: PositiveNumber | None = None
     n_trials: UpTo100 = 1
     check_criteria: Literal["end_of_dialog", "every_turn", "both"] = "end_of_dialog"
 
     @model_validator(mode="after")
     def _check(self) -> Simulation:
+        found = []
         if self.stop_on_criteria_pass and self.check_criteria == "end_of_dialog":
             message = "needs check_criteria: every_turn or both"
-            raise_findings("Simulation", [Finding(("stop_on_criteria_pass",), message)])
+            found.append(Finding(("stop_on_criteria_pass",), message))
+        if not self.stop_token.strip():
+            found.append(Finding(("stop_token",), "expected text, found only blanks"))
+        raise_findings("Simulation", found)
         return self
 
 

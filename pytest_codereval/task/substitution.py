@@ -1,4 +1,4 @@
-"""Putting a row's values into prompt, criteria and recorded tools. Parts that come out alike are checked once."""
+"""Putting a row's values into prompts, criteria and recorded tools. Parts that come out alike are checked once."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .nearest import hint
 from .problems import finding_problem, problems_of, shown_path
 from .reply_models import RecordedTool
 from .reply_tables import tool_findings
+from .setting_models import Simulation
 from .state_keys import state_findings, wait_for_rows
 from .task_rules import criterion_findings, order_findings, recorder_finding, reference_leaks
 from .yaml_reader import Document, read
@@ -146,6 +147,8 @@ class _Expander:
         self._criteria = _templates(loaded.task.success_criteria, ("success_criteria",))
         self._tools = _templates(self._task.sandbox.record_cli or (), ("sandbox", "record_cli"))
         declared = {entry.tool for entry in self._task.sandbox.record_cli or () if entry.options}
+        simulation = self._task.simulation
+        self._simulation = _Template(simulation, ("simulation",)) if simulation is not None else None
         self._context = {"rows": False, "declared": declared}
         self._tables_wait = wait_for_rows(self._task.sandbox.record_cli or ())
         script = self._task.agent if isinstance(self._task.agent, ScriptAgent) else None
@@ -154,11 +157,16 @@ class _Expander:
 
     def task(self, row: Row) -> Task | None:
         """The task of a row, or None when something is wrong with it (then the problems say what)."""
-        prompt = self._prompt(row)
+        prompt = self._prompt(("initial_prompt",), self._task.initial_prompt, row)
+        follow_ups = [
+            self._prompt(("follow_up_prompts", index), text, row)
+            for index, text in enumerate(self._task.follow_up_prompts)
+        ]
+        simulation = self._made(self._simulation, row) if self._simulation is not None else None
         criteria = [self._made(template, row) for template in self._criteria]
         tools = [self._made(template, row) for template in self._tools]
         script_is_whole = all(self._text(location, text, row) is not None for location, text in self._script_leaves)
-        if not script_is_whole or any(part is None for part in (*criteria, *tools)):
+        if not script_is_whole or any(part is None for part in (*criteria, *tools, *follow_ups)):
             return None
         if self._tables_wait:
             self._check_state(tools, row)
@@ -167,6 +175,8 @@ class _Expander:
         changes = {
             "agent": self._agent(row),
             "initial_prompt": prompt,
+            "follow_up_prompts": tuple(follow_ups),
+            "simulation": simulation,
             "sandbox": self._task.sandbox.model_copy(update={"record_cli": tuple(tools)} if tools else {}),
             "success_criteria": tuple(criteria),
             "dataset": None,
@@ -181,17 +191,14 @@ class _Expander:
             return self._task.agent
         return ScriptAgent.model_validate({"type": "script", **_filled(self._script, row.values)})
 
-    def _prompt(self, row: Row) -> str | None:
-        text = self._task.initial_prompt
-        if text is None:
-            return None
-        filled = self._text(("initial_prompt",), text, row)
+    def _prompt(self, location: Location, text: str | None, row: Row) -> str | None:
+        filled = self._text(location, text, row) if text is not None else None
         if filled is None:
             return None
-        for finding in reference_leaks(filled, ("initial_prompt",)):
+        for finding in reference_leaks(filled, location):
             self.problems.add(finding, row)
         if not filled.strip():
-            self.problems.add(Finding(("initial_prompt",), "the prompt is empty"), row)
+            self.problems.add(Finding(location, "the prompt is empty"), row)
         return filled
 
     def _text(self, location: Location, text: str, row: Row) -> str | None:
@@ -220,10 +227,16 @@ class _Expander:
         except ValidationError as error:
             self.problems.add_refused(error, model, template.place, row)
             return None
-        findings = self._tool_findings if isinstance(made, RecordedTool) else self._criterion_findings
-        for finding in findings(made, template.place):
+        for finding in self._findings(made, template.place):
             self.problems.add(finding, row)
         return made
+
+    def _findings(self, made: StrictModel, place: Location) -> Iterator[Finding]:
+        if isinstance(made, Simulation):
+            return reference_leaks(made, place)
+        if isinstance(made, RecordedTool):
+            return self._tool_findings(made, place)
+        return self._criterion_findings(made, place)
 
     def _tool_findings(self, tool: Any, place: Location) -> Iterator[Finding]:
         yield from reference_leaks(tool, place)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from .agent_models import ScriptAgent
 from .base import Finding, Location
 from .cli_models import DEFAULT_LOG, CliCalled, CliFacets
 from .command_models import CommandExecuted, RunCommand
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from .models import Task
 
 REFERENCE_VARIABLE = re.compile(r"\$(?:REFERENCE_DIR(?![A-Za-z0-9_])|\{REFERENCE_DIR\})")
-_AGENT_TEXTS = ("initial_prompt", "initial_prompt_file", "agent", "simulation", "sandbox", "pre_run")
+_AGENT_TEXTS = (
+    *("initial_prompt", "initial_prompt_file", "follow_up_prompts"),
+    *("agent", "simulation", "sandbox", "pre_run"),
+)
 _LEAK = "$REFERENCE_DIR in what the agent gets would give the reference away; only criteria and post_run may use it"
 
 
@@ -48,11 +52,11 @@ def _identity_findings(task: Task) -> Iterator[Finding]:
 
 def _prompt_findings(task: Task) -> Iterator[Finding]:
     prompts = [name for name in ("initial_prompt", "initial_prompt_file") if getattr(task, name) is not None]
-    simulated = task.simulation is not None and task.simulation.enabled
+    simulated = _is_simulated(task)
     if len(prompts) == 2:
         yield Finding(("initial_prompt_file",), "initial_prompt and initial_prompt_file exclude each other")
     if _agent_type(task) == "none":
-        for name in prompts:
+        for name in (*prompts, *(["follow_up_prompts"] if task.follow_up_prompts else [])):
             yield Finding((name,), "with agent type none nobody reads a prompt")
         if simulated:
             yield Finding(("simulation",), "with agent type none there is nobody to talk to")
@@ -60,6 +64,9 @@ def _prompt_findings(task: Task) -> Iterator[Finding]:
         yield Finding((), "initial_prompt is missing (or initial_prompt_file, or an enabled simulation)")
     elif task.initial_prompt is not None and not task.initial_prompt.strip():
         yield Finding(("initial_prompt",), "the prompt is empty")
+    if simulated and task.follow_up_prompts:
+        message = "an enabled simulation writes all that the user says after the first prompt; expected one of the two"
+        yield Finding(("follow_up_prompts",), message)
 
 
 def criterion_findings(task: Task, index: int, criterion: Criterion) -> Iterator[Finding]:
@@ -176,6 +183,7 @@ def load_findings(task: Task) -> tuple[list[Finding], list[Finding]]:
     if not task.success_criteria:
         errors.append(Finding(("success_criteria",), "the list is empty, so nothing would be judged"))
     errors.extend(_early_stop_findings(task))
+    errors.extend(_listen_findings(task))
     warnings.extend(_doubts(task))
     for index, criterion in enumerate(task.success_criteria):
         if isinstance(criterion, CliCalled):
@@ -204,11 +212,30 @@ def _early_stop_findings(task: Task) -> Iterator[Finding]:
     armed = [i for i, c in enumerate(task.success_criteria) if getattr(c, "stop_early", None) is not None]
     if not armed or (limits is not None and limits.stop_early is False):
         return
-    if task.simulation is not None and task.simulation.enabled:
+    if _is_simulated(task):
         yield Finding(("success_criteria", armed[0], "stop_early"), "not together with an enabled simulation")
     if limits is not None and limits.stop_early_gate_threshold == 0:
         message = "expected more than 0 while a criterion has a stop_early block"
         yield Finding(("run_limits", "stop_early_gate_threshold"), message)
+
+
+def _listen_findings(task: Task) -> Iterator[Finding]:
+    """Steps of a script that no prompt would reach, and prompts that no step would answer."""
+    if not isinstance(task.agent, ScriptAgent):
+        return
+    listens = [index for index, step in enumerate(task.agent.steps) if step.listen]
+    if task.simulation is not None and task.simulation.enabled:
+        most = task.simulation.max_turns - 1
+        told = f"with simulation.max_turns {task.simulation.max_turns} no prompt comes after this step"
+    else:
+        most = len(task.follow_up_prompts)
+        told = f"no prompt comes after this step: follow_up_prompts has {most}"
+        if len(listens) < most:
+            message = (
+                f"the script ends its work before this prompt: it has {len(listens)} listen steps; expected {most}"
+            )
+            yield Finding(("follow_up_prompts", len(listens)), message)
+    yield from (Finding(("agent", "steps", index, "listen"), told) for index in listens[most : most + 1])
 
 
 def recorder_finding(task: Task, index: int, criterion: CliCalled) -> tuple[Finding | None, bool]:
@@ -232,6 +259,10 @@ def recorder_finding(task: Task, index: int, criterion: CliCalled) -> tuple[Find
             where = (*place, "tool") if criterion.tool == tool else (*place, *inner, "tool")
             return Finding(where, message), certain
     return None, False
+
+
+def _is_simulated(task: Task) -> bool:
+    return task.simulation is not None and task.simulation.enabled
 
 
 def _agent_type(task: Task) -> str | None:

@@ -40,6 +40,8 @@ class TrialSpec:
 def expand(loaded: LoadedTask, repeats: int = 1) -> tuple[TrialSpec, ...]:
     """Return the trials of a task, rows in the order of the dataset, the repeats of a row together.
 
+    `simulation.n_trials` of more than 1 goes before `repeats`.
+
     Raises TaskFileError for rows that cannot be used, and for criteria that are wrong once a row's values stand in
     them.
     """
@@ -50,6 +52,9 @@ def expand(loaded: LoadedTask, repeats: int = 1) -> tuple[TrialSpec, ...]:
         rows = [(loaded.task.row_id, None, loaded.task)]
     else:
         rows = [(row.id, row.values, task) for row, task in row_tasks(loaded)]
+    simulation = loaded.task.simulation
+    if simulation is not None and simulation.enabled and simulation.n_trials > 1:
+        repeats = simulation.n_trials
     many = len(rows) > 1
     paths = (loaded.task.dataset.paths or ()) if loaded.task.dataset is not None else ()
     specs = []

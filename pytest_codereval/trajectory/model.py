@@ -9,12 +9,18 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
+from ..errors import Cause
+
 ToolStatus = Literal["success", "error", "unknown"]
 
 
 @dataclasses.dataclass(frozen=True)
 class ToolCall:
-    """One call of a tool. Times are seconds since the epoch; `attempt` counts from 1."""
+    """One call of a tool. Times are seconds since the epoch; `attempt` counts from 1.
+
+    `parent_id` is the id of the call that started the sub-agent which made this one. A call that has not ended has no
+    `ended` and the status `unknown`.
+    """
 
     id: str
     name: str
@@ -55,11 +61,54 @@ class Usage:
         return sum(known) if known else None
 
 
+UNKNOWN = Usage()
+"""The usage of a call that told nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelCall:
+    """One reply of a model, which is the unit of a turn. `id` is the provider's where it is known.
+
+    `complete` tells that the reply came to its end and that its usage is all of it. `usage.cost_usd` is what the
+    provider charged, None where it does not say. `parent_id` is the id of the tool call that started the sub-agent
+    which got the reply, None for the main thread.
+    """
+
+    id: str
+    model: str | None
+    usage: Usage = UNKNOWN
+    complete: bool = True
+    started: float = 0.0
+    ended: float | None = None
+    attempt: int = 1
+    parent_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFault:
+    """A call of a model that gave no reply. `status` is that of HTTP, `retry_after` seconds that the provider asks for.
+
+    `ModelCall` tells what a broken reply used, with the same `id`.
+    """
+
+    id: str
+    cause: Cause
+    message: str
+    status: int | None = None
+    retry_after: float | None = None
+    time: float = 0.0
+    attempt: int = 1
+
+
+Event = ToolCall | Message | ModelCall | ModelFault
+"""What an agent tells. A later event with the id of an earlier one of its kind takes that one's place."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Trajectory:
     """All events of a trial in order. `attempt` is the last attempt: verdicts look at no other."""
 
-    events: tuple[ToolCall | Message, ...] = ()
+    events: tuple[Event, ...] = ()
     usage: Usage = dataclasses.field(default_factory=Usage)
     turns: int = 0
     attempt: int = 1
@@ -68,6 +117,12 @@ class Trajectory:
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls of the last attempt."""
         return tuple(e for e in self.events if isinstance(e, ToolCall) and e.attempt == self.attempt)
+
+    @property
+    def last_reply(self) -> str:
+        """As `final_answer`, but empty when the agent said nothing to what its user said last."""
+        events = [event for event in self.events if isinstance(event, Message) and event.attempt == self.attempt]
+        return events[-1].text if events and events[-1].role == "assistant" else ""
 
     @property
     def final_answer(self) -> str:

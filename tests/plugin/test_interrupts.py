@@ -109,7 +109,8 @@ def test_an_interrupt_ends_agents_and_writes_records(
     assert _alive(mark) == []
     record = repo.record("long")
     assert (record["status"], record["cause"]) == ("error", "interrupted")
-    assert [event["kind"] for event in record["trajectory"]["events"]] == ["ToolCall"]
+    calls = [event for event in record["trajectory"]["events"] if event["kind"] == "ToolCall"]
+    assert [(call["status"], call["ended"] is None) for call in calls] == [("success", False), ("unknown", True)]
     assert [result["verdict"] for result in record["criteria"]] == ["not_evaluated"]
     assert cleaned.exists()
     assert json.loads((repo.path / "run" / "run.json").read_text())["exit_status"] == 2

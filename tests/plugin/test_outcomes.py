@@ -181,18 +181,9 @@ def test_an_expected_failure_does_not_fail_the_session(repo: Repo) -> None:
     assert "failure" not in repo.cases().values()
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"simulation": {"enabled": True, "persona": "p", "goal": "g"}},
-        {
-            "dataset": {"rows": [{"id": "a"}, {"id": "b"}]},
-            "success_criteria": [{**PASS, "suite_thresholds": {"mean": 0.5}}],
-        },
-    ],
-)
-def test_what_is_not_carried_out_yet_is_never_a_result(repo: Repo, fields: dict[str, object]) -> None:
-    repo.task("later", **fields)
+def test_what_is_not_carried_out_yet_is_never_a_result(repo: Repo) -> None:
+    rows = {"rows": [{"id": "a"}, {"id": "b"}]}
+    repo.task("later", dataset=rows, success_criteria=[{**PASS, "suite_thresholds": {"mean": 0.5}}])
     result = repo.run()
     assert result.parseoutcomes().get("passed") is None
     result.stdout.fnmatch_lines(["*not available yet: *"])
@@ -239,10 +230,10 @@ def test_criteria_of_one_name_are_told_apart(repo: Repo) -> None:
 
 
 def test_an_agent_that_is_not_available_is_an_error_before_anything_is_staged(repo: Repo) -> None:
-    repo.task("hello", agent={"type": "claude-code"}, pre_run=[{"command": "touch /nowhere/at/all"}])
+    repo.task("hello", agent={"type": "opencode"}, pre_run=[{"command": "touch /nowhere/at/all"}])
     result = repo.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*'claude-code' is not available*"])
+    result.stdout.fnmatch_lines(["*'opencode' is not available*"])
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,11 @@ def test_a_record_holds_what_judging_again_needs(repo: Repo) -> None:
     assert "mytool push" in record["task"]["source"]
     assert len(record["fingerprint"]) == 64
     kinds = [event["kind"] for event in record["trajectory"]["events"]]
-    assert kinds == ["ToolCall", "ToolCall", "Message"]
-    assert record["trajectory"]["events"][0]["exit_status"] == 3
+    assert kinds == ["Message", *["ModelCall", "ToolCall"] * 2, "ModelCall", "Message"]
+    assert record["trajectory"]["events"][2]["exit_status"] == 3
     assert record["trajectory"]["final_answer"] == "pushed"
-    assert record["trajectory"]["usage"]["cost_usd"] is None
+    assert (record["trajectory"]["turns"], record["spending"]["cost_complete"]) == (3, True)
+    assert record["trajectory"]["usage"]["cost_usd"] == 0.0
     (call,) = record["invocations"]["calls"]
     assert (call["tool"], call["argv"], call["exit_status"]) == ("mytool", ["push", "--all"], 3)
     assert record["criteria"][0]["verdict"] == "pass"
@@ -49,7 +50,8 @@ def test_a_trial_in_error_is_recorded_too(repo: Repo) -> None:
     record = repo.record("crashes")
     assert (record["status"], record["cause"], record["message"]) == ("error", "agent_crash", "killed")
     assert {result["verdict"] for result in record["criteria"]} == {"not_evaluated"}
-    assert len(record["trajectory"]["events"]) == 1
+    assert [event["kind"] for event in record["trajectory"]["events"]] == ["Message", "ModelCall", "ToolCall"]
+    assert (record["earlier_attempts"], record["spending"]["calls"]) == ([], 1)
 
 
 def test_a_failing_preparation_is_an_error_and_is_cleaned_up(repo: Repo) -> None:

@@ -1,0 +1,35 @@
+"""Where the program `claude` is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from ...errors import AgentError, Cause
+
+ADVICE = "install it with `pip install claude-agent-sdk` or `npm install -g @anthropic-ai/claude-code`"
+
+
+def find_program() -> str:
+    """The absolute path of `claude`: on the harness's own PATH, else the one that claude-agent-sdk carries.
+
+    Raises AgentError(AGENT_UNAVAILABLE) that says how to install it.
+    """
+    found = shutil.which("claude")
+    if found is not None:
+        return str(Path(found).absolute())
+    bundled = _bundled()
+    if bundled is not None:
+        return bundled
+    raise AgentError(Cause.AGENT_UNAVAILABLE, f"the program `claude` is not on PATH; {ADVICE}")
+
+
+def _bundled() -> str | None:
+    """Looked up without importing the package, which is slow."""
+    package = importlib.util.find_spec("claude_agent_sdk")
+    if package is None or package.origin is None:
+        return None
+    program = Path(package.origin).parent / "_bundled" / "claude"
+    return str(program) if os.access(program, os.X_OK) else None

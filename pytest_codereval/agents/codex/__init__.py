@@ -1,0 +1,147 @@
+"""The agent `codex`: OpenAI's Codex CLI, run in the sandbox, its model reached through the gateway."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ...errors import AgentError, Cause
+from ...sandbox.protocol import Phase
+from ...trajectory.model import Event, ModelCall, ToolCall
+from ..gateway.server import Gateway
+from ..program import Launch, run_program
+from ..protocol import Job
+from .installation import find_program
+from .reader import Reader
+from .rollouts import read_threads, with_contents
+from .settings import TOKEN_VARIABLE, config_toml, tool_lists
+
+CONFIG_FOLDER = ".codex"
+MACHINE_SETTINGS = Path("/etc/codex")
+"""Settings of the machine, which Codex reads whatever else it is told."""
+
+START_TIMEOUT = 60.0
+"""Seconds that the program may take to tell its version."""
+
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+_LINK = 'while [ $# -gt 0 ]; do mkdir -p "${2%/*}" && ln -s "$1" "$2" || exit 1; shift 2; done'
+
+
+class TheAgent:
+    """One conversation with Codex; each prompt is one run of the program, which the next one resumes."""
+
+    def __init__(self) -> None:
+        self._job: Job | None = None
+        self._gateway: Gateway | None = None
+        self._program = Path()
+        self._thread_id: str | None = None
+        self._runs = 0
+        self._sub_agents: set[str] = set()
+        self._file_calls: dict[str, ToolCall] = {}
+
+    def start(self, job: Job) -> None:
+        """See `protocol.Agent.start`. Raises AgentError."""
+        self._job = job
+        _refuse_unshadowed(job)
+        self._program = find_program()
+        version = self._version(job)
+        self._gateway = gateway = Gateway("openai", job.admit)
+        job.sandbox.write_home(f"{CONFIG_FOLDER}/config.toml", config_toml(job, gateway.url).encode())
+        self._link_skills(job)
+        self._describe(job, version)
+
+    def _version(self, job: Job) -> str:
+        result = job.sandbox.run(
+            [str(self._program), "--version"], phase=Phase.AGENT, timeout=START_TIMEOUT, env=self._environment(job)
+        )
+        if result.exit_status != 0:
+            said = (result.stderr_text or result.stdout_text).strip()[-500:]
+            raise AgentError(Cause.AGENT_UNAVAILABLE, f"{self._program} --version exited {result.exit_status}: {said}")
+        return result.stdout_text.strip().rpartition(" ")[2]
+
+    def _environment(self, job: Job) -> dict[str, str]:
+        token = {TOKEN_VARIABLE: self._gateway.token} if self._gateway is not None else {}
+        return {"CODEX_HOME": f"{job.sandbox.home}/{CONFIG_FOLDER}", **token}
+
+    def _link_skills(self, job: Job) -> None:
+        """Codex looks for skills below its own folder, links included."""
+        pairs = []
+        for plugin in job.skills.plugins:
+            if plugin.skills:
+                place = f"{job.sandbox.home}/{CONFIG_FOLDER}/skills/{plugin.name}/skills"
+                pairs += [str(plugin.folder / "skills"), place]
+        if not pairs:
+            return
+        argv = ["/bin/sh", "-c", _LINK, "sh", *pairs]
+        result = job.sandbox.run(argv, phase=Phase.AGENT, timeout=START_TIMEOUT, env={"PATH": _SYSTEM_PATH})
+        if result.exit_status != 0:
+            raise AgentError(Cause.SANDBOX, f"the skills cannot be laid out for codex: {result.stderr_text.strip()}")
+
+    def _describe(self, job: Job, version: str) -> None:
+        job.artifacts.mkdir(parents=True, exist_ok=True)
+        told = {
+            "agent": "codex",
+            "program": str(self._program),
+            "version": version,
+            "not_enforced": tool_lists(job.config).not_enforced,
+            "plugins": "only their skills are used" if job.skills.plugins else "none",
+            "machine_settings": sorted(map(str, MACHINE_SETTINGS.glob("*.toml"))),
+        }
+        (job.artifacts / "agent.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+    def run(self, prompt: str, deadline: float) -> Iterator[Event]:
+        """See `protocol.Agent.run`."""
+        job, gateway = self._job, self._gateway
+        assert job is not None, "start() comes first"
+        assert gateway is not None, "start() comes first"
+        self._runs += 1
+        reader = Reader(self._runs)
+        resumed = ["resume", self._thread_id] if self._thread_id else []
+        argv = [str(self._program), "exec", "--json", "--skip-git-repo-check", *resumed, "-"]
+        launch = Launch(argv, self._environment(job), prompt.encode("utf-8", "backslashreplace"))
+        for event in run_program(job, launch, reader, deadline, gateway):
+            reader.note(event)
+            self._thread_id = reader.thread_id or self._thread_id
+            if isinstance(event, ModelCall) and event.parent_id is not None:
+                self._sub_agents.add(event.parent_id)
+            elif isinstance(event, ToolCall) and event.name in ("Write", "Edit"):
+                self._file_calls[event.id] = event
+            yield event
+
+    def stop(self) -> Iterable[Event]:
+        """See `protocol.Agent.stop`. Tells what only Codex's own records say: the work of sub-agents, and what was
+        written into files.
+
+        Raises AgentError(EVIDENCE_LOST) when the record of a sub-agent is gone.
+        """
+        job, gateway = self._job, self._gateway
+        if job is None or gateway is None:
+            return
+        gateway.settle()
+        yield from gateway.events()
+        gateway.close()
+        threads = read_threads(job.sandbox.home / CONFIG_FOLDER)
+        for thread in threads:
+            if thread.parent is not None:
+                yield from thread.told(self._thread_id)
+            elif thread.id == self._thread_id:
+                yield from with_contents(self._file_calls.values(), thread.patches)
+        if lost := self._sub_agents - {thread.id for thread in threads}:
+            raise AgentError(
+                Cause.EVIDENCE_LOST, f"codex's records of its sub-agents are gone: {', '.join(sorted(lost))}"
+            )
+
+
+def _refuse_unshadowed(job: Job) -> None:
+    """Codex puts a folder with its own `rg` before everything else on PATH, and its read-only mode stops the shims."""
+    sandbox = job.task.sandbox
+    recorded = [tool.tool for tool in sandbox.record_cli or ()]
+    mocked = [job.sandbox.workspace / folder / "rg" for folder in sandbox.mock_path_dirs or ()]
+    if "rg" in recorded or any(program.exists() for program in mocked):
+        raise AgentError(Cause.CONFIGURATION, "codex prefers an rg of its own, so that rg cannot be recorded or mocked")
+    if recorded and job.config.permission_mode == "plan":
+        raise AgentError(
+            Cause.CONFIGURATION,
+            "agent.permission_mode: under plan codex lets its commands write nothing, so record_cli cannot record",
+        )

@@ -1,0 +1,104 @@
+"""The server on the loopback device: its connections, the calls under way, and their end."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from ... import clock
+from .forwarding import Exchange, Route
+from .handler import Handler
+from .request_body import Room
+
+MOST_CONNECTIONS = 100
+
+
+class Connections(socketserver.ThreadingTCPServer):
+    """Accepts connections from the moment it is made."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, route: Route, token: str) -> None:
+        self.route = route
+        self.token = token
+        self.room = Room()
+        self._open: dict[Any, threading.Thread] = {}
+        self._exchanges: set[Exchange] = set()
+        self._changed = threading.Condition()
+        self._ended = False
+        super().__init__(("127.0.0.1", 0), Handler)
+        self._acceptor = threading.Thread(
+            target=self.serve_forever, args=(3600,), name="codereval-gateway", daemon=True
+        )
+        self._acceptor.start()
+
+    @contextlib.contextmanager
+    def under_way(self, exchange: Exchange) -> Iterator[Exchange]:
+        with self._changed:
+            self._exchanges.add(exchange)
+            ended = self._ended
+        try:
+            if ended:
+                exchange.abort()
+            yield exchange
+        finally:
+            with self._changed:
+                self._exchanges.discard(exchange)
+                self._changed.notify_all()
+
+    def settle(self, patience: float) -> None:
+        """Wait for the calls under way; those that last longer are broken off and told as they stand."""
+        with self._changed:
+            if self._changed.wait_for(lambda: not self._exchanges, patience):
+                return
+            left = list(self._exchanges)
+        for exchange in left:
+            exchange.abort()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._exchanges, patience)
+        for exchange in left:
+            exchange.tell()
+
+    def end(self, patience: float) -> None:
+        """Take no more connections, close all, and wait at most `patience` seconds for their threads."""
+        with self._changed:
+            self._ended = True
+            exchanges, threads = list(self._exchanges), dict(self._open)
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.shutdown()
+        self._acceptor.join()
+        self.server_close()
+        for exchange in exchanges:
+            exchange.abort()
+        for connection in threads:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        deadline = clock.monotonic() + patience
+        for thread in threads.values():
+            thread.join(max(0.0, deadline - clock.monotonic()))
+        for exchange in exchanges:
+            exchange.tell()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changed:
+            if self._ended or len(self._open) >= MOST_CONNECTIONS:
+                super().shutdown_request(request)
+                return
+            arguments = (request, client_address)
+            thread = threading.Thread(target=self.process_request_thread, args=arguments, daemon=True)
+            self._open[request] = thread
+        thread.start()
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._changed:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing is printed: what a call used and how it failed has been told."""

@@ -1,0 +1,106 @@
+"""What the gateway tells, in order, and the gate that opens for the next call when all of it was taken."""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+from ...trajectory.model import ModelCall, ModelFault
+
+LONGEST_WAIT = 10.0
+"""Seconds that a call waits for a consumer that takes nothing."""
+
+
+class Outbox:
+    """Events for one consumer, from many threads."""
+
+    def __init__(self, admit: Callable[[bool], bool]) -> None:
+        self.wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.refused = False
+        self._admit = admit
+        self._failure: BaseException | None = None
+        self._events: collections.deque[ModelCall | ModelFault] = collections.deque()
+        self._ids: set[str] = set()
+        self._changed = threading.Condition()
+        self._admission = threading.Lock()
+
+    def put(self, event: ModelCall | ModelFault) -> None:
+        with self._changed:
+            self._events.append(event)
+            self._ring()
+
+    def unused(self, wanted: str) -> str:
+        """`wanted`, or a variation if an earlier call had it, since an event replaces another one of its id."""
+        with self._changed:
+            free, number = wanted, 1
+            while free in self._ids:
+                number += 1
+                free = f"{wanted}#{number}"
+            self._ids.add(free)
+            return free
+
+    def take(self) -> Iterator[ModelCall | ModelFault]:
+        """Each event once. It counts as taken when the consumer comes back for the next, or closes the iterator.
+
+        Raises what `admit` raised.
+        """
+        self._drain()
+        if self._failure is not None:
+            raise self._failure
+        try:
+            while self._events:
+                try:
+                    yield self._events[0]
+                finally:
+                    with self._changed:
+                        self._events.popleft()
+                        self._changed.notify_all()
+        finally:
+            with self._changed:
+                if self._events:
+                    self._ring()
+
+    def admit(self, main: bool, gone: Callable[[], bool]) -> bool:
+        """Whether a call may be made, asked one call at a time, once all that was told before has been taken.
+
+        `gone` says that the caller no longer waits; `nudge` makes it looked at. Past `LONGEST_WAIT` it is asked anyhow.
+        """
+        with self._admission:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._events or gone(), LONGEST_WAIT)
+            if gone():
+                return False
+            try:
+                admitted = self._admit(main)
+            except BaseException as error:
+                self._failure = error
+                admitted = False
+            if not admitted:
+                with self._changed:
+                    self.refused = True
+                    self._ring()
+            return admitted
+
+    def nudge(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            if self.wake >= 0:
+                os.close(self.wake)
+                self.wake = -1
+
+    def _ring(self) -> None:
+        if self.wake >= 0:
+            os.eventfd_write(self.wake, 1)
+
+    def _drain(self) -> None:
+        with self._changed:
+            if self.wake >= 0:
+                try:
+                    os.eventfd_read(self.wake)
+                except BlockingIOError:
+                    return

@@ -1,0 +1,69 @@
+"""A server on the loopback device between an agent's program and the API of its model."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+
+from ...model_api.credentials import credentials
+from ...trajectory.model import ModelCall, ModelFault
+
+SETTLING = 2.0
+"""Seconds for the calls under way when the program is dead, and once more for those that had to be broken off."""
+
+
+class Gateway:
+    """One attempt's way to its model. `url` has no path; `token` is what the program gives as its key, good only here.
+
+    `wake` is readable when events wait. `refused` tells that `admit` said no to a call.
+    """
+
+    url: str
+    token: str
+
+    def __init__(self, provider: str, admit: Callable[[bool], bool]) -> None:
+        """`provider` is a name of `credentials.PROVIDERS`. Raises AgentError(NO_CREDENTIALS).
+
+        `admit` is called from other threads, one call at a time; what it raises is raised by `events`.
+        """
+        known = credentials(provider)
+        from .connections import Connections
+        from .forwarding import Route
+        from .hang_up import HangUps
+        from .outbox import Outbox
+        from .upstream import Client
+
+        self._outbox = Outbox(admit)
+        self._client = Client()
+        self._hang_ups = HangUps()
+        self.token = f"codereval-{secrets.token_hex(20)}"
+        route = Route(provider, known, self._client, self._outbox, self._hang_ups)
+        self._connections = Connections(route, self.token)
+        self.url = f"http://127.0.0.1:{self._connections.server_address[1]}"
+        self._closed = False
+
+    @property
+    def wake(self) -> int:
+        return self._outbox.wake
+
+    @property
+    def refused(self) -> bool:
+        return self._outbox.refused
+
+    def events(self) -> Iterator[ModelCall | ModelFault]:
+        """What has happened since the last time. The next call is admitted only when all of it was taken."""
+        return self._outbox.take()
+
+    def settle(self) -> None:
+        """Wait, bounded, for the calls under way once the program is dead, so that what they used is known."""
+        self._connections.settle(SETTLING)
+
+    def close(self) -> None:
+        """Close the server and all connections. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._connections.end(SETTLING)
+        self._hang_ups.close()
+        self._client.close()
+        self._outbox.close()

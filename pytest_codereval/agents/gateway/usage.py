@@ -1,0 +1,339 @@
+"""What one reply of a model used, read while it passes: a body of JSON or a stream of events, of any provider."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ...errors import Cause
+from ...model_api.faults import fault_of_response, presentable
+from ...text import clean
+from ...trajectory.model import Usage
+from .sse import EventSplitter
+
+LARGEST_BODY = 64_000_000
+"""Bytes of a body that is not a stream; of a larger one nothing is known."""
+
+_ID_LENGTH = 200
+_TOO_MANY = 10**12
+
+
+@dataclasses.dataclass
+class Reading:
+    """What is known so far. `ended` tells that the reply came to its end, `fault` why it is not one to work with."""
+
+    id: str | None = None
+    model: str | None = None
+    usage: Usage = dataclasses.field(default_factory=Usage)
+    ended: bool = False
+    finishing: bool = False
+    fault: tuple[Cause, str] | None = None
+    broken: bool = False
+    nothing: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """The reply came to its end, and its usage is all of it."""
+        known = self.usage.input_tokens is not None and self.usage.output_tokens is not None
+        return self.ended and known and not self.broken
+
+    def name(self, id_: object, model: object) -> None:
+        self.id = self.id or _word(id_)
+        self.model = self.model or _word(model)
+
+    def fail(self, cause: Cause, message: str) -> None:
+        if self.fault is None:
+            self.fault = (cause, presentable(message))
+
+    def error(self, data: Mapping[str, Any]) -> None:
+        """An error in the place of a reply, or in the middle of one."""
+        cause, message, _ = fault_of_response(200, {}, data)
+        self.fail(cause, message)
+        self.broken = True
+
+
+class Meter:
+    """Reads one reply. Feeding never raises."""
+
+    def __init__(self, dialect: str, content_type: str, content_encoding: str = "") -> None:
+        self.reading = Reading()
+        self._dialect = DIALECTS[dialect]
+        self._type = content_type.lower()
+        self._inflate = zlib.decompressobj(47) if content_encoding in ("gzip", "deflate") else None
+        self._head = b""
+        self._splitter: EventSplitter | None = None
+        self._body: bytearray | None = None
+
+    def feed(self, piece: bytes) -> None:
+        try:
+            self._feed(self._inflate.decompress(piece) if self._inflate else piece)
+        except (zlib.error, RecursionError):
+            self._malformed("cannot be read")
+
+    def finish(self) -> None:
+        """The body came to its end."""
+        if self._splitter is not None:
+            self._events(self._splitter.finish())
+            self.reading.ended = self.reading.ended or self.reading.finishing
+            if not self.reading.ended:
+                self.reading.fail(Cause.CONNECTION, "the API's reply broke off")
+        elif self._body is not None:
+            self._whole(bytes(self._body))
+        elif "html" in self._type or self._head.startswith(b"<"):
+            self.reading.nothing = True
+            self.reading.fail(Cause.API_FAULT, "the API answered with a web page in the place of a reply")
+        else:
+            self.reading.fail(Cause.CONNECTION, "the API's reply is empty")
+
+    def cut(self) -> None:
+        """The connection ended inside the body."""
+        if not self.reading.ended:
+            self.reading.fail(Cause.CONNECTION, "the connection to the API broke inside its reply")
+
+    def _feed(self, piece: bytes) -> None:
+        if self._splitter is None and self._body is None:
+            piece = (self._head + piece).lstrip()
+            self._head = piece[:16]
+            if not piece or "html" in self._type or piece.startswith(b"<"):
+                return
+            if "event-stream" in self._type or ("json" not in self._type and not piece.startswith((b"{", b"["))):
+                self._splitter = EventSplitter()
+            else:
+                self._body = bytearray()
+        if self._splitter is not None:
+            self._events(self._splitter.feed(piece))
+            if self._splitter.overflowed:
+                self.reading.broken = True
+        elif self._body is not None and len(self._body) <= LARGEST_BODY:
+            self._body += piece
+
+    def _events(self, found: list[bytes]) -> None:
+        for data in found:
+            if data == b"[DONE]":
+                self.reading.ended = True
+                continue
+            try:
+                event = json.loads(data)
+            except ValueError:
+                self._malformed("holds an event that is not JSON")
+                continue
+            if isinstance(event, dict):
+                self._dialect.event(self.reading, event)
+
+    def _whole(self, body: bytes) -> None:
+        try:
+            parsed = json.loads(body)
+        except (ValueError, RecursionError):
+            self._malformed("is not JSON")
+            return
+        for part in parsed if isinstance(parsed, list) else [parsed]:
+            if not isinstance(part, dict) or not part:
+                self._malformed("is not an object")
+            elif isinstance(part.get("error"), dict) or part.get("type") == "error":
+                self.reading.error(part)
+            else:
+                self._dialect.whole(self.reading, part)
+
+    def _malformed(self, what: str) -> None:
+        self.reading.broken = True
+        self.reading.fail(Cause.API_FAULT, f"the API's reply {what}")
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _word(value: object) -> str | None:
+    return clean(value)[:_ID_LENGTH] if isinstance(value, str) and value else None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MANY else None
+
+
+def _charge(usage: Mapping[str, Any]) -> float | None:
+    """What the provider charged. With a key of one's own behind a broker `cost` is the broker's part only."""
+    cost = usage.get("cost")
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or usage.get("is_byok"):
+        return None
+    return float(cost) if 0 <= cost < 1e9 else None
+
+
+def _anthropic_usage(reading: Reading, usage: Mapping[str, Any], output: bool) -> None:
+    """Lay newer counts over older ones; a later 0 says nothing, since some servers fill in what they do not know."""
+    old = reading.usage
+
+    def newer(name: str, before: int | None) -> int | None:
+        return _count(usage.get(name)) or before
+
+    prompt = _count(usage.get("input_tokens"))
+    said = _count(usage.get("output_tokens")) if output else None
+    known = old.input_tokens is not None or prompt is not None
+    reading.usage = Usage(
+        input_tokens=prompt or (old.input_tokens if old.input_tokens is not None else prompt),
+        cache_creation_tokens=newer("cache_creation_input_tokens", old.cache_creation_tokens) or (0 if known else None),
+        cache_read_tokens=newer("cache_read_input_tokens", old.cache_read_tokens) or (0 if known else None),
+        output_tokens=old.output_tokens if said is None else said,
+        cost_usd=_charge(usage) if "cost" in usage else old.cost_usd,
+    )
+
+
+def _anthropic_event(reading: Reading, event: Mapping[str, Any]) -> None:
+    match event.get("type"):
+        case "message_start":
+            message = _map(event.get("message"))
+            reading.name(message.get("id"), message.get("model"))
+            _anthropic_usage(reading, _map(message.get("usage")), output=False)
+        case "message_delta":
+            _anthropic_usage(reading, _map(event.get("usage")), output=True)
+            _anthropic_stop(reading, _map(event.get("delta")).get("stop_reason"))
+        case "message_stop":
+            reading.ended = True
+        case "error":
+            reading.error(event)
+
+
+def _anthropic_whole(reading: Reading, message: Mapping[str, Any]) -> None:
+    reading.name(message.get("id"), message.get("model"))
+    _anthropic_usage(reading, _map(message.get("usage")), output=True)
+    _anthropic_stop(reading, message.get("stop_reason"))
+    reading.ended = reading.finishing
+    if not reading.ended:
+        reading.fail(Cause.API_FAULT, "the API's reply has no stop reason")
+
+
+def _anthropic_stop(reading: Reading, reason: object) -> None:
+    reading.finishing = reading.finishing or isinstance(reason, str)
+    match reason:
+        case "refusal":
+            reading.fail(Cause.REFUSED, "the model refused (stop reason refusal)")
+        case "max_tokens":
+            reading.fail(Cause.OUTPUT_CUT, "the reply was cut at its limit of tokens (stop reason max_tokens)")
+        case "model_context_window_exceeded":
+            reading.fail(Cause.CONTEXT_FULL, "the context is full (stop reason model_context_window_exceeded)")
+
+
+def _openai_usage(usage: Mapping[str, Any]) -> Usage:
+    """Both APIs of OpenAI count the tokens from and into the cache among those of the prompt."""
+    prompt = _count(usage.get("input_tokens", usage.get("prompt_tokens")))
+    details = _map(usage.get("input_tokens_details")) or _map(usage.get("prompt_tokens_details"))
+    places = (details.get("cached_tokens"), usage.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"))
+    cached = next((count for place in places if (count := _count(place)) is not None), 0)
+    written = _count(details.get("cache_write_tokens")) or 0
+    return Usage(
+        input_tokens=None if prompt is None else max(0, prompt - cached - written),
+        cache_creation_tokens=None if prompt is None else written,
+        cache_read_tokens=None if prompt is None else cached,
+        output_tokens=_count(usage.get("output_tokens", usage.get("completion_tokens"))),
+        cost_usd=_charge(usage),
+    )
+
+
+def _responses_event(reading: Reading, event: Mapping[str, Any]) -> None:
+    kind = event.get("type")
+    if kind == "error":
+        reading.error(event if isinstance(event.get("error"), dict) else {"error": event})
+        return
+    response = _map(event.get("response"))
+    if kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):
+        _responses_whole(reading, response)
+    else:
+        reading.name(response.get("id"), response.get("model"))
+
+
+def _responses_whole(reading: Reading, response: Mapping[str, Any]) -> None:
+    reading.name(response.get("id"), response.get("model"))
+    reading.usage = _openai_usage(_map(response.get("usage")))
+    status = response.get("status")
+    reading.ended = status not in ("queued", "in_progress")
+    if status == "failed" or _map(response.get("error")):
+        reading.error(response)
+    elif status == "incomplete":
+        filtered = _map(response.get("incomplete_details")).get("reason") == "content_filter"
+        cause = Cause.REFUSED if filtered else Cause.OUTPUT_CUT
+        reading.fail(cause, f"the reply is incomplete ({'content_filter' if filtered else 'max_output_tokens'})")
+
+
+def _chat_part(reading: Reading, part: Mapping[str, Any]) -> None:
+    reading.name(part.get("id"), part.get("model"))
+    if _map(part.get("error")):
+        reading.error(part)
+    if usage := _map(part.get("usage")):
+        reading.usage = _openai_usage(usage)
+    choices = part.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        match _map(choice).get("finish_reason"):
+            case None:
+                continue
+            case "content_filter":
+                reading.fail(Cause.REFUSED, "the reply was filtered (finish reason content_filter)")
+            case "length":
+                reading.fail(Cause.OUTPUT_CUT, "the reply was cut at its limit of tokens (finish reason length)")
+        reading.finishing = True
+
+
+def _chat_whole(reading: Reading, body: Mapping[str, Any]) -> None:
+    _chat_part(reading, body)
+    reading.ended = True
+
+
+_GEMINI_REFUSALS = frozenset(("SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"))
+
+
+def _gemini_part(reading: Reading, part: Mapping[str, Any]) -> None:
+    reading.name(part.get("responseId"), part.get("modelVersion"))
+    if _map(part.get("error")):
+        reading.error(part)
+        return
+    if usage := _map(part.get("usageMetadata")):
+        reading.usage = _gemini_usage(usage)
+    candidates = part.get("candidates")
+    reasons = [_map(one).get("finishReason") for one in candidates] if isinstance(candidates, list) else []
+    reasons.append(_map(part.get("promptFeedback")).get("blockReason"))
+    for reason in reasons:
+        if not isinstance(reason, str):
+            continue
+        reading.finishing = True
+        if reason in _GEMINI_REFUSALS or reason == reasons[-1]:
+            reading.fail(Cause.REFUSED, f"the reply was blocked ({reason})")
+        elif reason == "MAX_TOKENS":
+            reading.fail(Cause.OUTPUT_CUT, "the reply was cut at its limit of tokens (MAX_TOKENS)")
+    reading.ended = reading.finishing and reading.usage.input_tokens is not None
+
+
+def _gemini_usage(usage: Mapping[str, Any]) -> Usage:
+    """Tokens of thoughts are output, those of tool results are prompt; the cached ones count among the prompt's."""
+    prompt = _count(usage.get("promptTokenCount"))
+    cached = _count(usage.get("cachedContentTokenCount")) or 0
+    tools = _count(usage.get("toolUsePromptTokenCount")) or 0
+    output = _count(usage.get("candidatesTokenCount"))
+    thoughts = _count(usage.get("thoughtsTokenCount"))
+    told = output is not None or thoughts is not None or usage.get("totalTokenCount") == prompt
+    return Usage(
+        input_tokens=None if prompt is None else max(0, prompt - cached) + tools,
+        cache_creation_tokens=None if prompt is None else 0,
+        cache_read_tokens=None if prompt is None else cached,
+        output_tokens=(output or 0) + (thoughts or 0) if told else None,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Dialect:
+    """Readers of one event of a stream and of a whole body."""
+
+    event: Callable[[Reading, Mapping[str, Any]], None]
+    whole: Callable[[Reading, Mapping[str, Any]], None]
+
+
+DIALECTS: Mapping[str, _Dialect] = MappingProxyType(
+    {
+        "messages": _Dialect(_anthropic_event, _anthropic_whole),
+        "responses": _Dialect(_responses_event, _responses_whole),
+        "chat": _Dialect(_chat_part, _chat_whole),
+        "gemini": _Dialect(_gemini_part, _gemini_part),
+    }
+)

@@ -1,0 +1,120 @@
+"""The limits of a trial, kept by the harness from what its agent tells."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from typing import TYPE_CHECKING
+
+from ..errors import AgentError, Cause
+from ..trajectory.model import Event, ModelCall
+from ..trajectory.spending import Spending, spending
+
+if TYPE_CHECKING:
+    from ..task.models import RunLimits
+    from ..trajectory.prices import PriceList
+
+TURN_TIMEOUT = 300.0
+TASK_TIMEOUT = 600.0
+"""Seconds for the agent's work where `run_limits` says nothing."""
+
+
+class Stop(enum.StrEnum):
+    """The cap that ended the agent's work. `forces_fail` tells that what it did is not enough whatever it is."""
+
+    TURNS = "max_turns"
+    INPUT_TOKENS = "max_input_tokens"
+    OUTPUT_TOKENS = "max_output_tokens"
+    TOTAL_TOKENS = "max_total_tokens"
+    COST = "max_usd"
+
+    @property
+    def forces_fail(self) -> bool:
+        return self is not Stop.TURNS
+
+
+class Meter:
+    """Counts turns, tokens and cost of one trial over all its attempts.
+
+    `stop` is the cap that was reached. `admit` may be called from any thread.
+    """
+
+    def __init__(self, limits: RunLimits | None, prices: PriceList, session_cap: bool = False) -> None:
+        """`session_cap` tells that the session has a budget, for which every price must be known."""
+        self._limits = limits
+        self._prices = prices
+        self._needs_prices = session_cap or (limits is not None and limits.max_usd is not None)
+        self._lock = threading.Lock()
+        self._calls: dict[tuple[int, str], ModelCall] = {}
+        self._turns: set[tuple[int, str]] = set()
+        self.stop: Stop | None = None
+
+    @property
+    def max_turns(self) -> int | None:
+        return self._limits.max_turns if self._limits else None
+
+    def check_price(self, model: str | None) -> None:
+        """Raise AgentError(UNPRICED), before anything is spent, when a budget needs a price that is not known."""
+        if self._needs_prices and not self._prices.knows(model):
+            named = f"the price of the model {model!r} is not known" if model else "the agent's model is not named"
+            raise AgentError(
+                Cause.UNPRICED,
+                f"{named}, so a budget in dollars cannot be kept; name it (agent.model, --codereval-model) and give "
+                "its price in the ini setting codereval_prices",
+            )
+
+    def begin_run(self) -> None:
+        """Start to count turns anew: the cap is for each run of the agent."""
+        with self._lock:
+            self._turns.clear()
+
+    def admit(self, main: bool) -> bool:
+        """Whether another call of a model may be made."""
+        with self._lock:
+            if self.stop is None and main and self.max_turns is not None and len(self._turns) >= self.max_turns:
+                self.stop = Stop.TURNS
+            return self.stop is None
+
+    def take(self, event: Event) -> None:
+        """Count what the event says. Raises AgentError(UNPRICED) when a budget in dollars cannot be kept any more."""
+        if not isinstance(event, ModelCall):
+            return
+        with self._lock:
+            key = (event.attempt, event.id)
+            self._calls[key] = event
+            if event.complete and event.parent_id is None:
+                self._turns.add(key)
+            else:
+                self._turns.discard(key)
+            self.stop = self.stop or self._exceeded()
+        if self._needs_prices and event.complete and event.model is not None and not self._prices.knows(event.model):
+            self.check_price(event.model)
+
+    def _exceeded(self) -> Stop | None:
+        limits = self._limits
+        if limits is None:
+            return None
+        spent = self._spending()
+        used = spent.for_budget(
+            count_cached_input=limits.count_cached_input, count_cache_creation=limits.count_cache_creation
+        )
+        caps = (
+            (Stop.INPUT_TOKENS, used.input_tokens, limits.max_input_tokens),
+            (Stop.OUTPUT_TOKENS, used.output_tokens, limits.max_output_tokens),
+            (Stop.TOTAL_TOKENS, used.total_tokens, limits.max_total_tokens),
+            (Stop.COST, spent.cost_usd, limits.max_usd),
+        )
+        return next((stop for stop, value, cap in caps if cap is not None and value > cap), None)
+
+    @property
+    def spending(self) -> Spending:
+        """What the trial has used so far."""
+        with self._lock:
+            return self._spending()
+
+    def _spending(self) -> Spending:
+        return spending(self._calls.values(), self._prices)
+
+    def cost(self, call: ModelCall) -> float | None:
+        """The cost of one call, None when it is not known."""
+        return self._prices.cost(call.model, call.usage)

@@ -1,0 +1,301 @@
+"""One attempt at a trial: a sandbox, a recorder and an agent of its own, from the empty workspace to the seal."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import clock
+from .agents import registry as agents
+from .agents.limits import TURN_TIMEOUT
+from .agents.protocol import Agent, Job
+from .agents.skill_projection import make_projection
+from .errors import AgentError, Cause, TrialError
+from .judging.strictness import listed, strict_tools, unmatched_calls
+from .recorder.answers.handler_files import FindByName
+from .recorder.equipment import Equipment
+from .recorder.invocation import InvocationLog
+from .recorder.shims.names import generated_names
+from .recorder.spool.spool import cause_of, describe
+from .sandbox import tempdir
+from .sandbox.environment import EnvironmentPlan
+from .sandbox.material import GradingMaterial
+from .sandbox.protocol import Phase, ProcessResult
+from .sandbox.snapshot import Manifest, snapshot
+from .sandbox.staging import prepare_mock_dirs, stage_workspace
+from .store import record as records
+from .trajectory.model import Event, Message
+
+if TYPE_CHECKING:
+    from .task.models import AgentConfig, RecordedTool
+    from .task.trials import TrialSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What all attempts at a trial have in common. `folder` is the trial's in the run directory."""
+
+    spec: TrialSpec
+    agent_name: str
+    config: AgentConfig
+    model: str | None
+    folder: Path
+    run_directory: Path
+    rootdir: Path
+    env_passthrough: tuple[str, ...]
+    handler_by_name: FindByName
+    admit: Callable[[bool], bool]
+    max_turns: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class HookRun:
+    """One pre_run or post_run command and what came of it."""
+
+    command: str
+    result: ProcessResult | None
+    fault: str = ""
+
+    def described(self) -> dict[str, object]:
+        """As plain data."""
+        found: dict[str, object] = {"command": self.command, "fault": self.fault}
+        if self.result is not None:
+            found |= {
+                "exit_status": self.result.exit_status,
+                "timed_out": self.result.timed_out,
+                "stdout": self.result.stdout_text,
+                "stderr": self.result.stderr_text,
+                "duration": self.result.duration,
+            }
+        return found
+
+
+class Attempt:
+    """Used once: `stage`, `run` for each prompt, `seal`, and `close` on every path. Each raises TrialError."""
+
+    def __init__(self, plan: Plan, number: int, tell: Callable[[Event], None]) -> None:
+        """`tell` takes each event of the agent as it happens, stamped with the attempt's number."""
+        self.number = number
+        self.log = InvocationLog()
+        self.pre_runs: list[HookRun] = []
+        self.manifest: Manifest | None = None
+        self.failure: AgentError | None = None
+        self.agent_is_dead = False
+        self.sealed = False
+        self.sandbox: tempdir.TempdirSandbox | None = None
+        self.equipment: Equipment | None = None
+        self.material: GradingMaterial | None = None
+        self._plan = plan
+        self._task = plan.spec.task
+        self._tell = tell
+        self._agent: Agent | None = None
+        self._stack = contextlib.ExitStack()
+
+    # -- stage
+
+    def stage(self) -> None:
+        """Make the workspace, the shims and the environment; run `pre_run` and see it dead before the agent starts."""
+        plan, task_folder = self._plan, self._plan.spec.path.parent
+        environments = EnvironmentPlan(passthrough=plan.env_passthrough, withhold=(task_folder, plan.rootdir))
+        self.sandbox = sandbox = tempdir.create(self._task.sandbox, environments=environments)
+        self._stack.callback(sandbox.close)
+        if self._tools:
+            self.equipment = Equipment(self._task, task_folder, sandbox, plan.handler_by_name, plan.spec.trial_id)
+            self._stack.callback(self.equipment.recorder.close)
+        cassettes = self.equipment.cassettes if self.equipment else ()
+        self.material = material = GradingMaterial(
+            self._task,
+            plan.spec.path,
+            sandbox.root,
+            plan.spec.dataset_paths,
+            keep_out=[plan.run_directory, *cassettes],
+            variables=sandbox.environment(Phase.PREPARE),
+        )
+        answer_keys = [
+            plan.run_directory,
+            *material.dataset_files,
+            *(self.equipment.answer_keys if self.equipment else ()),
+        ]
+        stage_workspace(
+            sandbox, self._task, task_folder, generated_names=self._generated_names, answer_keys=answer_keys
+        )
+        if self.equipment is not None:
+            self.equipment.recorder.install()
+        for hook in self._task.pre_run:
+            self._pre_run(hook, material.task_environment())
+        if self._task.pre_run:
+            prepare_mock_dirs(sandbox, self._task.sandbox, generated_names=self._generated_names)
+        material.hide()
+        sandbox.end_preparation()
+        self._start_agent(sandbox, answer_keys)
+        if self.equipment is not None:
+            self.equipment.recorder.prove_reachable(sandbox)
+
+    @property
+    def _tools(self) -> tuple[RecordedTool, ...]:
+        return tuple(self._task.sandbox.record_cli or ())
+
+    @property
+    def _generated_names(self) -> list[str]:
+        return [name for tool in self._tools for name in generated_names(tool.tool)]
+
+    def _pre_run(self, hook: Any, environment: dict[str, str]) -> None:
+        result = self.shell(hook.command, Phase.PREPARE, hook.timeout, environment)
+        self.pre_runs.append(HookRun(hook.command, result))
+        if hook.fail_on_error and (result.timed_out or result.exit_status != 0):
+            how = f"was killed after {hook.timeout} s" if result.timed_out else f"exited {result.exit_status}"
+            said = (result.stderr_text or result.stdout_text).strip()[-1000:]
+            raise TrialError(Cause.PRE_RUN, f"`{hook.command.strip()}` {how}: {said}")
+
+    def _start_agent(self, sandbox: tempdir.TempdirSandbox, keep_out: Iterable[Path]) -> None:
+        plan = self._plan
+        self._agent = agents.create(plan.agent_name)
+        self._agent.start(
+            Job(
+                task=self._task,
+                config=plan.config,
+                sandbox=sandbox,
+                artifacts=plan.folder / "agent",
+                skills=make_projection(self._task, plan.spec.path.parent, sandbox, keep_out),
+                model=plan.model,
+                max_turns=plan.max_turns,
+                task_folder=plan.spec.path.parent,
+                admit=plan.admit,
+            )
+        )
+
+    # -- agent
+
+    def run(self, prompt: str, deadline: float, keep_on: Callable[[], bool]) -> None:
+        """Let the agent work on `prompt`, until `deadline` at most, as long as `keep_on`. Its failure is kept.
+
+        Raises TrialError when the sandbox failed.
+        """
+        limits = self._task.run_limits
+        turn = clock.monotonic() + ((limits and limits.turn_timeout) or TURN_TIMEOUT)
+        assert self._agent is not None, "stage() comes first"
+        self._take(Message("user", prompt, clock.now()))
+        events = self._agent.run(prompt, min(turn, deadline))
+        try:
+            for event in events:
+                self._take(event)
+                if not keep_on():
+                    break
+        except AgentError as error:
+            if error.cause is Cause.TURN_TIMEOUT and deadline <= turn:
+                error = AgentError(Cause.TASK_TIMEOUT, str(error))
+            self.fail(error)
+        finally:
+            if (close := getattr(events, "close", None)) is not None:
+                close()
+
+    def fail(self, error: AgentError) -> None:
+        """Keep the first failure of the agent, to be raised by `seal`."""
+        self.failure = self.failure or error
+
+    def _take(self, event: Event) -> None:
+        self._tell(dataclasses.replace(event, attempt=self.number))
+
+    # -- seal
+
+    def seal(self) -> None:
+        """Kill what the agent left, prove it dead, drain the recorder, keep the workspace as it is now."""
+        if self.sealed or self.sandbox is None:
+            return
+        attack = self._reaped(self.sandbox)
+        self.agent_is_dead = True
+        self._stop_agent()
+        try:
+            self._take_evidence(self.sandbox)
+        except OSError:
+            if attack is None:
+                raise
+        self.sealed = True
+        if attack is not None:
+            raise attack
+        if self.log.faults:
+            raise TrialError(cause_of(self.log.faults), describe(self.log.faults))
+        if self.failure is not None:
+            raise self.failure
+        if self.equipment is not None:
+            self.equipment.save()
+        self._refuse_unmatched()
+
+    def _reaped(self, sandbox: tempdir.TempdirSandbox) -> TrialError | None:
+        """Kill everything; an attack on the supervisor is returned, for the rest of the evidence is wanted too."""
+        try:
+            sandbox.reap()
+        except TrialError as error:
+            return error
+        return None
+
+    def _stop_agent(self) -> None:
+        """What the agent still has to tell, such as the usage of a call that was cut, counts too."""
+        agent, self._agent = self._agent, None
+        if agent is None:
+            return
+        try:
+            for event in agent.stop():
+                self._take(event)
+        except AgentError as error:
+            self.fail(error)
+
+    def _take_evidence(self, sandbox: tempdir.TempdirSandbox) -> None:
+        if self.equipment is not None:
+            self.log = self.equipment.drain()
+        self.manifest = snapshot(sandbox.workspace, self._plan.folder / "workspace")
+
+    def _refuse_unmatched(self) -> None:
+        for tool in strict_tools(self._task, "error"):
+            if calls := unmatched_calls(self.log, tool):
+                what = f"calls of {tool} that no rule, handler or cassette answered before the agent ended"
+                raise TrialError(Cause.UNMATCHED_CALL, f"{what} (unmatched: error):\n{listed(calls)}")
+
+    # -- end
+
+    def close(self) -> None:
+        """Stop the agent, remove the sandbox. May be called twice."""
+        try:
+            self._stop_agent()
+        finally:
+            self._stack.close()
+
+    def put_aside(self) -> None:
+        """Leave the trial's folder to the next attempt: what this one left lies in `attempts/N` from now on."""
+        aside = self._plan.folder / "attempts" / str(self.number)
+        aside.mkdir(parents=True, exist_ok=True)
+        for name in ("workspace", "agent"):
+            if (path := self._plan.folder / name).exists():
+                path.rename(aside / name)
+
+    def describe(self, error: TrialError, wait: float) -> dict[str, object]:
+        """The attempt as plain data, once it ended with `error`; `wait` is in seconds, before the next."""
+        return {
+            "attempt": self.number,
+            "cause": error.cause,
+            "message": str(error),
+            "wait": wait,
+            "invocations": records.describe_invocations(self.log),
+            "workspace": dataclasses.asdict(self.manifest) if self.manifest else None,
+            "pre_run": [hook.described() for hook in self.pre_runs],
+        }
+
+    @property
+    def staged_material(self) -> GradingMaterial:
+        """What only preparation and grading may see."""
+        assert self.material is not None, "stage() comes first"
+        return self.material
+
+    def shell(self, command: str, phase: Phase, timeout: float, env: dict[str, str]) -> ProcessResult:
+        """Run a shell command in the sandbox."""
+        assert self.sandbox is not None, "stage() comes first"
+        return self.sandbox.run(["/bin/sh", "-c", command], phase=phase, timeout=timeout, env=env)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of each part of the grading material and of the answers, by name."""
+        found = dict(self.material.digests) if self.material else {}
+        return found | dict(self.equipment.digests if self.equipment else {})

@@ -1,0 +1,70 @@
+"""The books of one trial: what its agent told, what it used, and what that cost, over all its attempts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .agents.limits import Meter
+from .errors import Cause
+from .session import Session, Spender
+from .trajectory.model import Event, ModelCall, ModelFault, Trajectory
+from .trajectory.spending import Spending, spending
+
+if TYPE_CHECKING:
+    from .task.models import Task
+
+
+class Books:
+    """`meter` keeps the limits of the trial. `provider` is the one whose rate its agent shares, once that is known."""
+
+    def __init__(self, task: Task, trial_id: str, session: Session) -> None:
+        self.meter = Meter(task.run_limits, session.prices, session.has_budget)
+        self.provider: str | None = None
+        self._trial_id = trial_id
+        self._session = session
+        self._events: dict[tuple[object, ...], Event] = {}
+        self._simulated_calls: list[ModelCall] = []
+
+    def tell(self, event: Event) -> None:
+        """Keep an event of the agent; a later one with the id of an earlier one of its kind takes that one's place.
+
+        Raises AgentError(UNPRICED) when a budget in dollars cannot be kept any more.
+        """
+        key = (type(event), event.attempt, getattr(event, "id", len(self._events)))
+        told_before = key in self._events
+        self._events[key] = event
+        if isinstance(event, ModelCall) and not told_before:
+            self._enter("agent", event)
+        elif isinstance(event, ModelFault) and event.cause is Cause.RATE_LIMITED:
+            self._session.limited(self.provider, event.retry_after)
+        self.meter.take(event)
+
+    def tell_simulated(self, event: ModelCall | ModelFault) -> None:
+        """Keep a call of the model that plays the user."""
+        if isinstance(event, ModelCall):
+            self._simulated_calls.append(event)
+            self._enter("simulated user", event)
+
+    def _enter(self, spender: Spender, call: ModelCall) -> None:
+        self._session.spent(self._trial_id, spender, self.meter.cost(call), call.complete)
+
+    def trajectory(self, attempt: int) -> Trajectory:
+        """All events so far; `attempt` is the last attempt."""
+        calls = [each for each in self._events.values() if isinstance(each, ModelCall) and each.attempt == attempt]
+        turns = sum(1 for call in calls if call.complete and call.parent_id is None)
+        return Trajectory(tuple(self._events.values()), self.spending.usage, turns, attempt)
+
+    @property
+    def spending(self) -> Spending:
+        """What the agent used in all attempts."""
+        return self.meter.spending
+
+    @property
+    def simulated_spending(self) -> Spending:
+        """What the model that plays the user used."""
+        return spending(self._simulated_calls, self._session.prices)
+
+    def plain_tokens(self) -> int:
+        """Tokens of the agent, input and output, without those that a cache held or took."""
+        spent = self.spending
+        return spent.input_tokens + spent.output_tokens

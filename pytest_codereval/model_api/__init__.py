@@ -1,0 +1,1 @@
+"""Calls of a model that the harness makes itself: one streamed reply or a typed fault, never anything between."""

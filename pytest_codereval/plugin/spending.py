@@ -1,0 +1,97 @@
+"""Money and rate limits: prices, the session's budget, how many trials ask a provider at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..errors import CoderEvalError
+
+if TYPE_CHECKING:
+    from ..session import Session
+    from ..store.run_directory import RunDirectory
+    from ..trajectory.prices import PriceList
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("codereval", "tasks for coding agents")
+    group.addoption(
+        "--codereval-budget-usd",
+        type=float,
+        metavar="USD",
+        help="what all trials of the session may spend, in US dollars over all workers; a trial that would start "
+        "once it is used up is not evaluated, and the exit status is not 0",
+    )
+    parser.addini(
+        "codereval_prices",
+        "prices that the built-in list lacks or has wrong: MODEL INPUT OUTPUT [CACHE_WRITE CACHE_READ] in US dollars "
+        "per million tokens, one model a line, MODEL may be a glob",
+        type="linelist",
+        default=[],
+    )
+    parser.addini(
+        "codereval_at_once",
+        "how many trials may use a provider at the same time, over all workers: PROVIDER=NUMBER, one a line",
+        type="linelist",
+        default=[],
+    )
+    parser.addini(
+        "codereval_patience",
+        "multiplies the waits before a trial is tried again after a fault of its model's provider",
+        default="1",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    budget = config.getoption("codereval_budget_usd")
+    if budget is not None and not 0 < budget < float("inf"):
+        raise pytest.UsageError(f"--codereval-budget-usd {budget}: expected US dollars, more than 0")
+    _at_once(config)
+    _patience(config)
+    if config.getini("codereval_prices"):
+        _price_list(config)
+
+
+def session(config: pytest.Config, directory: RunDirectory) -> Session:
+    """What the trials of this session share."""
+    from ..session import Session
+
+    return Session(
+        directory.shared,
+        prices=_price_list(config),
+        budget_usd=config.getoption("codereval_budget_usd"),
+        most_at_once=_at_once(config),
+        patience=_patience(config),
+    )
+
+
+def _price_list(config: pytest.Config) -> PriceList:
+    from ..trajectory.prices import PriceList
+
+    try:
+        return PriceList(config.getini("codereval_prices"))
+    except CoderEvalError as error:
+        raise pytest.UsageError(f"ini codereval_prices: {error}") from None
+
+
+def _at_once(config: pytest.Config) -> dict[str, int]:
+    found = {}
+    for line in config.getini("codereval_at_once"):
+        provider, _, number = line.partition("=")
+        if not provider.strip() or not number.strip().isdecimal() or int(number) < 1:
+            raise pytest.UsageError(f"ini codereval_at_once: {line!r}: expected PROVIDER=NUMBER, such as anthropic=4")
+        found[provider.strip()] = int(number)
+    return found
+
+
+def _patience(config: pytest.Config) -> float:
+    text = config.getini("codereval_patience")
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise pytest.UsageError(f"ini codereval_patience {text!r}: expected a number, 0 or more")
+    return value
