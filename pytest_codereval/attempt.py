@@ -12,7 +12,7 @@ from . import clock
 from .agents import registry as agents
 from .agents.limits import TURN_TIMEOUT
 from .agents.protocol import Agent, Job
-from .agents.skill_projection import make_projection
+from .agents.skills.projection import make_projection
 from .errors import AgentError, Cause, TrialError
 from .judging.strictness import listed, strict_tools, unmatched_calls
 from .recorder.answers.handler_files import FindByName
@@ -27,6 +27,7 @@ from .sandbox.protocol import Phase, ProcessResult
 from .sandbox.snapshot import Manifest, snapshot
 from .sandbox.staging import prepare_mock_dirs, stage_workspace
 from .store import record as records
+from .text import tail
 from .trajectory.model import Event, Message
 
 if TYPE_CHECKING:
@@ -49,6 +50,13 @@ class Plan:
     handler_by_name: FindByName
     admit: Callable[[bool], bool]
     max_turns: int | None
+    patience: float
+    limited: Callable[[float | None], None]
+
+    @property
+    def environments(self) -> EnvironmentPlan:
+        """What the processes of the trial's sandboxes get to see of the harness's environment."""
+        return EnvironmentPlan(self.env_passthrough, withhold=(self.spec.path.parent, self.rootdir))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +90,7 @@ class Attempt:
         self.log = InvocationLog()
         self.pre_runs: list[HookRun] = []
         self.manifest: Manifest | None = None
+        self.plugin_notes: tuple[str, ...] = ()
         self.failure: AgentError | None = None
         self.agent_is_dead = False
         self.sealed = False
@@ -99,19 +108,17 @@ class Attempt:
     def stage(self) -> None:
         """Make the workspace, the shims and the environment; run `pre_run` and see it dead before the agent starts."""
         plan, task_folder = self._plan, self._plan.spec.path.parent
-        environments = EnvironmentPlan(passthrough=plan.env_passthrough, withhold=(task_folder, plan.rootdir))
-        self.sandbox = sandbox = tempdir.create(self._task.sandbox, environments=environments)
+        self.sandbox = sandbox = tempdir.create(self._task.sandbox, environments=plan.environments)
         self._stack.callback(sandbox.close)
         if self._tools:
             self.equipment = Equipment(self._task, task_folder, sandbox, plan.handler_by_name, plan.spec.trial_id)
             self._stack.callback(self.equipment.recorder.close)
-        cassettes = self.equipment.cassettes if self.equipment else ()
         self.material = material = GradingMaterial(
             self._task,
             plan.spec.path,
             sandbox.root,
             plan.spec.dataset_paths,
-            keep_out=[plan.run_directory, *cassettes],
+            keep_out=self.own_places,
             variables=sandbox.environment(Phase.PREPARE),
         )
         answer_keys = [
@@ -135,6 +142,11 @@ class Attempt:
             self.equipment.recorder.prove_reachable(sandbox)
 
     @property
+    def own_places(self) -> list[Path]:
+        """What the harness itself writes to while the trial runs."""
+        return [self._plan.run_directory, *(self.equipment.cassettes if self.equipment else ())]
+
+    @property
     def _tools(self) -> tuple[RecordedTool, ...]:
         return tuple(self._task.sandbox.record_cli or ())
 
@@ -147,11 +159,13 @@ class Attempt:
         self.pre_runs.append(HookRun(hook.command, result))
         if hook.fail_on_error and (result.timed_out or result.exit_status != 0):
             how = f"was killed after {hook.timeout} s" if result.timed_out else f"exited {result.exit_status}"
-            said = (result.stderr_text or result.stdout_text).strip()[-1000:]
+            said = tail((result.stderr_text or result.stdout_text).strip(), 1000)
             raise TrialError(Cause.PRE_RUN, f"`{hook.command.strip()}` {how}: {said}")
 
     def _start_agent(self, sandbox: tempdir.TempdirSandbox, keep_out: Iterable[Path]) -> None:
         plan = self._plan
+        skills = make_projection(self._task, plan.spec.path.parent, sandbox, keep_out)
+        self.plugin_notes = skills.notes
         self._agent = agents.create(plan.agent_name)
         self._agent.start(
             Job(
@@ -159,11 +173,13 @@ class Attempt:
                 config=plan.config,
                 sandbox=sandbox,
                 artifacts=plan.folder / "agent",
-                skills=make_projection(self._task, plan.spec.path.parent, sandbox, keep_out),
+                skills=skills,
                 model=plan.model,
                 max_turns=plan.max_turns,
                 task_folder=plan.spec.path.parent,
                 admit=plan.admit,
+                patience=plan.patience,
+                limited=plan.limited,
             )
         )
 
@@ -246,7 +262,7 @@ class Attempt:
     def _take_evidence(self, sandbox: tempdir.TempdirSandbox) -> None:
         if self.equipment is not None:
             self.log = self.equipment.drain()
-        self.manifest = snapshot(sandbox.workspace, self._plan.folder / "workspace")
+        self.manifest = snapshot(sandbox.workspace, self._plan.folder / "workspace", keep_secrets=False)
 
     def _refuse_unmatched(self) -> None:
         for tool in strict_tools(self._task, "error"):

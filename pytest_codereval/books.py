@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from . import clock
 from .agents.limits import Meter
 from .errors import Cause
 from .session import Session, Spender
@@ -12,6 +14,12 @@ from .trajectory.spending import Spending, spending
 
 if TYPE_CHECKING:
     from .task.models import Task
+
+PROVIDER_OF_USERS = "anthropic"
+"""The provider of the models that play users."""
+
+NO_ADVICE = 1.0
+"""Seconds for which a rate limit is news where its provider does not say how long to wait."""
 
 
 class Books:
@@ -23,20 +31,20 @@ class Books:
         self._trial_id = trial_id
         self._session = session
         self._events: dict[tuple[object, ...], Event] = {}
+        self._entered: dict[tuple[Spender, int, str], float] = {}
         self._simulated_calls: list[ModelCall] = []
 
     def tell(self, event: Event) -> None:
         """Keep an event of the agent; a later one with the id of an earlier one of its kind takes that one's place.
 
-        Raises AgentError(UNPRICED) when a budget in dollars cannot be kept any more.
+        Raises AgentError(UNPRICED or USAGE_UNKNOWN) when a cap cannot be kept any more.
         """
         key = (type(event), event.attempt, getattr(event, "id", len(self._events)))
-        told_before = key in self._events
         self._events[key] = event
-        if isinstance(event, ModelCall) and not told_before:
+        if isinstance(event, ModelCall):
             self._enter("agent", event)
         elif isinstance(event, ModelFault) and event.cause is Cause.RATE_LIMITED:
-            self._session.limited(self.provider, event.retry_after)
+            self._note_limit(event, self.provider)
         self.meter.take(event)
 
     def tell_simulated(self, event: ModelCall | ModelFault) -> None:
@@ -44,9 +52,31 @@ class Books:
         if isinstance(event, ModelCall):
             self._simulated_calls.append(event)
             self._enter("simulated user", event)
+        elif event.cause is Cause.RATE_LIMITED:
+            self._note_limit(event, PROVIDER_OF_USERS)
+
+    def limited(self, seconds: float | None) -> None:
+        """The provider of the agent's model asks all to wait so long, None when it does not say."""
+        self._session.limited(self.provider, seconds)
+
+    def _note_limit(self, fault: ModelFault, provider: str | None) -> None:
+        """What is told late counts from the time at which it happened."""
+        late = max(0.0, clock.now() - fault.time) if fault.time else 0.0
+        left = (NO_ADVICE if fault.retry_after is None else fault.retry_after) - late
+        if left > 0:
+            self._session.limited(provider, None if fault.retry_after is None else left)
 
     def _enter(self, spender: Spender, call: ModelCall) -> None:
-        self._session.spent(self._trial_id, spender, self.meter.cost(call), call.complete)
+        """Enter into the session's ledger what the call cost, or how much more than was told of it before."""
+        cost = self.meter.cost(call)
+        key = (spender, call.attempt, call.id)
+        before = self._entered.get(key)
+        self._entered[key] = max(cost or 0.0, before or 0.0)
+        if before is not None:
+            if cost is None or cost <= before:
+                return
+            cost = float(Decimal(str(cost)) - Decimal(str(before)))
+        self._session.spent(self._trial_id, spender, cost, call.complete)
 
     def trajectory(self, attempt: int) -> Trajectory:
         """All events so far; `attempt` is the last attempt."""

@@ -32,6 +32,7 @@ class Cause(enum.StrEnum):
     OUTPUT_CUT = "output_cut"
     NO_CREDENTIALS = "no_credentials"
     UNPRICED = "unpriced"
+    USAGE_UNKNOWN = "usage_unknown"
     SIMULATED_USER = "simulated_user"
     BUDGET_SPENT = "budget_spent"
     TURN_TIMEOUT = "turn_timeout"

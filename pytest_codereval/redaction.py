@@ -62,6 +62,22 @@ def redact_bytes(data: bytes) -> bytes:
     return re.sub(b"|".join(map(re.escape, present)), SHOWN.encode(), data) if present else data
 
 
+class SecretFinder:
+    """Tells whether a text that comes in pieces holds a secret, also one that is torn apart."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self._end = b""
+        self._overlap = max(map(len, _data), default=1) - 1
+
+    def feed(self, piece: bytes) -> None:
+        if self.found or not _data:
+            return
+        seen = self._end + piece
+        self.found = any(form in seen for form in _data)
+        self._end = seen[-self._overlap :] if self._overlap else b""
+
+
 def _is_secret_name(name: str) -> bool:
     return bool(_SECRET_NAME.search(name)) and not _OTHER_NAME.search(name)
 

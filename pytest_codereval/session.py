@@ -96,8 +96,9 @@ class Session:
 
     def _turnstile(self, provider: str) -> Turnstile:
         if provider not in self._turnstiles:
-            from .store.turnstile import Turnstile
+            from .store.turnstile import FIRST_PAUSE, Turnstile
 
             assert self._folder is not None
-            self._turnstiles[provider] = Turnstile(self._folder, provider, self._most_at_once.get(provider))
+            most = self._most_at_once.get(provider)
+            self._turnstiles[provider] = Turnstile(self._folder, provider, most, FIRST_PAUSE * self.patience)
         return self._turnstiles[provider]

@@ -57,9 +57,24 @@ def wire(value: object) -> object:
 
 
 def shorten(text: str, limit: int) -> str:
+    """As `cut`, without secrets: half a secret could not be told any more."""
+    return cut(redact(text), limit)
+
+
+def head(text: str, limit: int) -> str:
+    """The first `limit` characters of `text` without secrets."""
+    return redact(text)[:limit]
+
+
+def tail(text: str, limit: int) -> str:
+    """The last `limit` characters of `text` without secrets."""
+    return redact(text)[-limit:]
+
+
+def cut(text: str, limit: int) -> str:
     """Return at most about `limit` characters of `text`: its head and its tail, and how much is left out between."""
     if len(text) <= limit:
         return text
-    head = limit * 2 // 3
-    tail = limit - head
-    return f"{text[:head]}\n... {len(text) - head - tail} characters left out ...\n{text[-tail:]}"
+    first = limit * 2 // 3
+    last = limit - first
+    return f"{text[:first]}\n... {len(text) - first - last} characters left out ...\n{text[-last:]}"

@@ -15,10 +15,9 @@ from .agents import registry as agents
 from .agents.limits import TASK_TIMEOUT, Stop
 from .attempt import Attempt, HookRun, Plan
 from .books import Books
+from .conversation import Conversation
 from .criteria.contract import CriterionResult, Evidence
 from .dialog.simulated_user import direct_name
-from .dialog.talk import Talk, make_talk
-from .dialog.transcript import Ending
 from .errors import AgentError, Cause, CoderEvalError, TrialError
 from .judging.gate import Decision, decide
 from .judging.judge import judge
@@ -72,7 +71,7 @@ class Trial:
         self._books = Books(spec.task, spec.trial_id, settings.session)
         self._meter = self._books.meter
         self._text = ""
-        self._talk: Talk | None = None
+        self._conversation: Conversation | None = None
         self._plan: Plan | None = None
         self._attempt: Attempt | None = None
         self._earlier: list[dict[str, object]] = []
@@ -99,6 +98,8 @@ class Trial:
                         self.seal()
                     raise
                 self.seal()
+                with self._guarded():
+                    self._meter.refuse_unknown()
             except TrialError as error:
                 if not self._may_try_again(error):
                     raise
@@ -149,6 +150,8 @@ class Trial:
             handler_by_name=self._handler_by_name,
             admit=self._meter.admit,
             max_turns=self._meter.max_turns,
+            patience=settings.session.patience,
+            limited=self._books.limited,
         )
 
     def _refuse_before_spending(self) -> None:
@@ -171,41 +174,27 @@ class Trial:
         """Let the agent answer its user, until the dialogue is over, a limit is reached or it fails."""
         with self._guarded():
             assert self._attempt is not None
+            assert self._plan is not None
             self._mark("agent_started")
-            with self.settings.session.turn(self._books.provider, self._task_timeout):
+            patience = self._task_timeout if self._deadline is None else self._deadline - clock.monotonic()
+            with self.settings.session.turn(self._books.provider, patience):
                 if self._deadline is None:
                     self._deadline = clock.monotonic() + self._task_timeout
-                self._converse(self._attempt, self._deadline)
+                try:
+                    self._conversation = Conversation(
+                        self._plan, self._attempt, self._books, self._text, self.settings.session.prices
+                    )
+                    self._conversation.hold(self._deadline)
+                except AgentError as error:
+                    self._attempt.fail(error)
+            if self._attempt.failure is None:
+                self.settings.session.unlimited(self._books.provider)
             self._mark("agent_ended")
 
     @property
     def _task_timeout(self) -> float:
         limits = self.task.run_limits
         return (limits and limits.task_timeout) or TASK_TIMEOUT
-
-    def _converse(self, attempt: Attempt, deadline: float) -> None:
-        try:
-            prices = self.settings.session.prices
-            self._talk = talk = make_talk(
-                self.task, self._text, self._books.tell_simulated, self._books.plain_tokens, prices
-            )
-            try:
-                said = talk.opening(deadline)
-                while said is not None:
-                    self._meter.begin_run()
-                    attempt.run(said, deadline, lambda: self._meter.stop is None)
-                    if attempt.failure is not None or self._meter.stop is not None:
-                        talk.end(Ending.AGENT_STOPPED, self._answer)
-                        return
-                    said = talk.answer(self._answer, deadline)
-            finally:
-                talk.close()
-        except AgentError as error:
-            attempt.fail(error)
-
-    @property
-    def _answer(self) -> str:
-        return self.trajectory.last_reply if self.trajectory is not None else ""
 
     def seal(self) -> None:
         """Kill what the agent left, prove it dead, drain the recorder, keep the workspace as it is now."""
@@ -235,11 +224,15 @@ class Trial:
         if clock.monotonic() + wait >= self._deadline:
             return False
         with self._guarded():
+            time.sleep(wait)
+            try:
+                self._refuse_before_spending()
+            except TrialError as reason:
+                self.fault = TrialError(error.cause, f"{error} (not tried again: {reason})")
+                raise self.fault from None
             self._earlier.append(attempt.describe(error, wait))
             attempt.close()
             attempt.put_aside()
-            time.sleep(wait)
-            self._refuse_before_spending()
         self.fault = None
         return True
 
@@ -258,7 +251,7 @@ class Trial:
             if attempt.equipment is not None:
                 attempt.equipment.refuse_faults()
             self.results += strictness_results(attempt.log, strict_tools(self.task, "fail"), len(self.results))
-            self.decision = decide(self.results, self._stop if self._stop and self._stop.forces_fail else None)
+            self.decision = decide(self.results, self._stop)
             self._mark("graded")
             return self.decision
 
@@ -350,7 +343,7 @@ class Trial:
             "agent": self.agent_name,
             "model": self._model,
             "prompt": self._text,
-            "dialogue": self._talk.record if self._talk else None,
+            "dialogue": self._conversation.record if self._conversation else None,
             "status": self.status,
             "cause": self.fault.cause if self.fault else None,
             "message": self.message,
@@ -366,6 +359,7 @@ class Trial:
             "pre_run": [hook.described() for hook in (attempt.pre_runs if attempt else ())],
             "post_run": [hook.described() for hook in self._post_runs],
             "material": digests,
+            "left_out_of_plugins": list(attempt.plugin_notes) if attempt else [],
             "times": self._marks,
         }
 
@@ -414,7 +408,7 @@ class Trial:
 
     def summary(self) -> dict[str, object]:
         """What reports say of the trial, as plain data."""
-        spent = self._meter.spending
+        spent, by_user = self._meter.spending, self._books.simulated_spending
         return {
             "trial": self.spec.trial_id,
             "status": self.status,
@@ -424,7 +418,8 @@ class Trial:
             "tokens": spent.usage.total_tokens,
             "cost_usd": spent.usage.cost_usd,
             "cost_complete": spent.cost_complete,
-            "simulated_user_cost_usd": self._books.simulated_spending.usage.cost_usd,
+            "simulated_user_cost_usd": by_user.usage.cost_usd,
+            "simulated_user_cost_complete": by_user.cost_complete,
             "attempts": len(self._earlier) + 1,
             "stopped": self._stop,
             "record": str(self.folder / "record.json") if self.folder else None,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
+import functools
 import threading
 from typing import TYPE_CHECKING
 
 from ..errors import AgentError, Cause
-from ..trajectory.model import Event, ModelCall
-from ..trajectory.spending import Spending, spending
+from ..trajectory.model import Event, ModelCall, ModelFault
+from ..trajectory.spending import BUCKETS, Spending, spending
 
 if TYPE_CHECKING:
     from ..task.models import RunLimits
@@ -43,9 +44,12 @@ class Meter:
         """`session_cap` tells that the session has a budget, for which every price must be known."""
         self._limits = limits
         self._prices = prices
+        self._session_cap = session_cap
         self._needs_prices = session_cap or (limits is not None and limits.max_usd is not None)
         self._lock = threading.Lock()
         self._calls: dict[tuple[int, str], ModelCall] = {}
+        self._broken: set[tuple[int, str]] = set()
+        self._senseless: set[tuple[int, str]] = set()
         self._turns: set[tuple[int, str]] = set()
         self.stop: Stop | None = None
 
@@ -76,19 +80,93 @@ class Meter:
             return self.stop is None
 
     def take(self, event: Event) -> None:
-        """Count what the event says. Raises AgentError(UNPRICED) when a budget in dollars cannot be kept any more."""
+        """Count what the event says. Raises AgentError when a cap cannot be kept any more.
+
+        That is UNPRICED, or USAGE_UNKNOWN when a whole reply does not tell what it used.
+        """
+        if isinstance(event, ModelFault):
+            self._take_fault(event)
         if not isinstance(event, ModelCall):
             return
         with self._lock:
             key = (event.attempt, event.id)
             self._calls[key] = event
-            if event.complete and event.parent_id is None:
+            if event.complete and event.parent_id is None and key not in self._senseless:
                 self._turns.add(key)
             else:
                 self._turns.discard(key)
-            self.stop = self.stop or self._exceeded()
-        if self._needs_prices and event.complete and event.model is not None and not self._prices.knows(event.model):
-            self.check_price(event.model)
+            self.stop = self.stop or self._exceeded() or self._one_turn_more()
+        if event.complete:
+            self._refuse_unknown(event)
+
+    def _take_fault(self, fault: ModelFault) -> None:
+        """A reply that makes no sense is no turn, even when it came to its end."""
+        with self._lock:
+            key = (fault.attempt, fault.id)
+            self._broken.add(key)
+            if fault.cause is Cause.API_FAULT:
+                self._senseless.add(key)
+                self._turns.discard(key)
+
+    def refuse_unknown(self) -> None:
+        """Raise AgentError(USAGE_UNKNOWN or UNPRICED) when a cap was not reached only as far as is known.
+
+        Replies that broke off count by what they told, and the sums are marked as incomplete.
+        """
+        if self.stop is not None and self.stop.forces_fail:
+            return
+        for key, call in list(self._calls.items()):
+            if key not in self._broken:
+                self._refuse_unknown(call)
+
+    def _refuse_unknown(self, call: ModelCall) -> None:
+        """Raise AgentError when a cap counts something that the call does not tell."""
+        unpriced = self._needs_prices and self.cost(call) is None
+        counted = BUCKETS if unpriced else self._counted
+        untold = [name for name in counted if getattr(call.usage, name) is None]
+        if not untold and not unpriced:
+            return
+        if unpriced and call.model is not None:
+            self.check_price(call.model)
+            if not untold:
+                raise AgentError(
+                    Cause.UNPRICED,
+                    f"the price of cached prompts of the model {call.model!r} is not known, so a budget in dollars "
+                    "cannot be kept; give all four of its prices in the ini setting codereval_prices",
+                )
+        missing = ", ".join(untold or ["model"])
+        raise AgentError(
+            Cause.USAGE_UNKNOWN,
+            f"a call of the model{f' {call.model!r}' if call.model else ''} does not tell its {missing}, so "
+            f"{' and '.join(self._caps)} cannot be kept",
+        )
+
+    @property
+    def _caps(self) -> list[str]:
+        """The caps on tokens and dollars, by the names that an author knows."""
+        limits = self._limits
+        named = [f"run_limits.{stop}" for stop in Stop if stop.forces_fail and getattr(limits, stop, None) is not None]
+        return named + (["--codereval-budget-usd"] if self._session_cap else [])
+
+    @functools.cached_property
+    def _counted(self) -> tuple[str, ...]:
+        """The buckets of tokens that the caps count."""
+        limits = self._limits
+        if limits is None:
+            return ()
+        into = limits.max_input_tokens is not None or limits.max_total_tokens is not None
+        out = limits.max_output_tokens is not None or limits.max_total_tokens is not None
+        counted = {
+            "input_tokens": into,
+            "cache_creation_tokens": into and limits.count_cache_creation,
+            "cache_read_tokens": into and limits.count_cached_input,
+            "output_tokens": out,
+        }
+        return tuple(name for name, is_counted in counted.items() if is_counted)
+
+    def _one_turn_more(self) -> Stop | None:
+        """An agent that did not ask `admit` stops at its first reply beyond the cap."""
+        return Stop.TURNS if self.max_turns is not None and len(self._turns) > self.max_turns else None
 
     def _exceeded(self) -> Stop | None:
         limits = self._limits

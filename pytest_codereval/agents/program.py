@@ -24,11 +24,15 @@ LONGEST_LINE = 64_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """How the program is started. `env` is laid over the agent's environment, `stdin` ends after these bytes."""
+    """How the program is started. `env` is laid over the agent's environment, `stdin` ends after these bytes.
+
+    `private_output` is for a program that tells events: its tools cannot write some of their own among them.
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
     stdin: bytes = b""
+    private_output: bool = False
 
 
 class LineReader(Protocol):
@@ -46,8 +50,9 @@ def run_program(
 ) -> Iterator[Event]:
     """Run the program until it ends, until `deadline`, or until the gateway had to refuse it a call of the model.
 
-    What it prints is kept in `job.artifacts` as `output-N.jsonl` and `errors-N.txt`. Raises AgentError, also
-    AgentError(TURN_TIMEOUT) past the deadline.
+    What it printed before that call is read, and how it ends after it does not matter. What is read is kept in
+    `job.artifacts` as `output-N.jsonl` and `errors-N.txt`. Raises AgentError, also AgentError(TURN_TIMEOUT) past the
+    deadline.
     """
     with _Keeping(job.artifacts) as kept:
         stream = job.sandbox.stream(
@@ -57,12 +62,14 @@ def run_program(
             env=launch.env,
             stdin=launch.stdin,
             wake=gateway.wake if gateway else None,
+            private_output=launch.private_output,
         )
         result: ProcessResult | None = None
         refused = False
         rest = b""
         try:
             while result is None and not refused:
+                refused = gateway is not None and gateway.refused
                 try:
                     piece = next(stream)
                 except StopIteration as end:
@@ -76,15 +83,15 @@ def run_program(
                     yield from reader.read(line)
                 if gateway is not None:
                     yield from gateway.events()
-                    refused = gateway.refused
         finally:
             stream.close()
         if gateway is not None:
             gateway.settle()
             yield from gateway.events()
-        if result is None:
+        if result is not None:
+            kept.errors(result.stderr)
+        if result is None or (gateway is not None and gateway.refused):
             return
-        kept.errors(result.stderr)
         if result.timed_out:
             raise AgentError(Cause.TURN_TIMEOUT, "the agent's program was still running at its deadline")
         yield from reader.finish(result)

@@ -12,7 +12,7 @@ from ..trajectory.model import Event
 if TYPE_CHECKING:
     from ..sandbox.protocol import Sandbox
     from ..task.models import AgentConfig, Task
-    from .skills import Projection
+    from .skills.projected import Projection
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,9 @@ class Job:
     `task_folder` is where paths of the agent's block start. `admit(main)` says whether another call of a model may be
     made, by the main thread or by a sub-agent; after a no the agent ends its run without an error. `artifacts` is a
     folder of the trial's record for what the agent's program printed. `skills` are the copies of its plugins.
-    `max_turns` is the cap on replies of a model in one run.
+    `max_turns` is the cap on replies of a model in one run. `patience` multiplies the waits before a failed call of the
+    model is made again. `limited` takes at once for how many seconds the model's provider asks to wait (None: unknown);
+    it is for a run that can tell its ModelFault only later.
     """
 
     task: Task
@@ -34,6 +36,8 @@ class Job:
     max_turns: int | None = None
     task_folder: Path = Path()
     admit: Callable[[bool], bool] = lambda main: True
+    patience: float = 1.0
+    limited: Callable[[float | None], None] = lambda seconds: None
 
 
 class Agent(Protocol):

@@ -40,15 +40,21 @@ _PROVIDERS: Mapping[str, str] = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True)
 class AgentKind:
-    """An agent of a plugin: `agent.type: <name>` in a task. `config` says which keys the block may have."""
+    """An agent of a plugin: `agent.type: <name>` in a task. `config` says which keys the block may have.
+
+    `provider` names whose model it asks, so that it shares that provider's limits with other trials.
+    """
 
     name: str
     create: Callable[[], Agent]
     config: type[AgentConfig] | None = None
+    provider: str | None = None
 
     @property
     def origin(self) -> str:
-        return f"{self.create.__module__}.{self.create.__qualname__}"
+        """Where its code stands, for messages."""
+        named = getattr(self.create, "__qualname__", None)
+        return f"{self.create.__module__}.{named}" if named else repr(self.create)
 
 
 _added: dict[str, AgentKind] = {}
@@ -57,12 +63,16 @@ _added: dict[str, AgentKind] = {}
 def add_agents(kinds: Iterable[AgentKind]) -> None:
     """Take these agents for those of plugins, in place of all that were added before.
 
-    Raises CoderEvalError, naming both, when two have one name.
+    Raises CoderEvalError for one that is not complete and, naming both, when two have one name.
     """
     from ..task.agent_models import AGENT_MODELS, AgentConfig, add_models
 
     _added.clear()
     for kind in kinds:
+        if not (isinstance(kind.name, str) and kind.name.strip() and callable(kind.create)):
+            raise CoderEvalError(f"{kind!r:.200}: an agent needs a name and something that makes it")
+        if kind.config is not None and not (isinstance(kind.config, type) and issubclass(kind.config, AgentConfig)):
+            raise CoderEvalError(f"agent {kind.name!r} of {kind.origin}: its config is no class based on AgentConfig")
         if kind.name in AGENT_MODELS:
             raise CoderEvalError(f"agent {kind.name!r} of {kind.origin}: pytest-codereval has one of that name")
         other = _added.get(kind.name)
@@ -138,8 +148,18 @@ def _with_system_prompt(config: AgentConfig, task_folder: Path) -> AgentConfig:
 
 def provider_of(name: str, config: AgentConfig) -> str | None:
     """The provider whose rate limits the agent shares with other trials, None when it is not known."""
+    if name in _added:
+        return _added[name].provider
     own = getattr(config, "api", None)
     return _PROVIDERS.get(name) or (own if own != "none" else None)
+
+
+def providers() -> tuple[str, ...]:
+    """The names of all providers that trials may share."""
+    from ..model_api.credentials import PROVIDERS
+
+    own = (kind.provider for kind in _added.values() if kind.provider is not None)
+    return tuple(dict.fromkeys([*PROVIDERS, *own]))
 
 
 def leaves_script_out(task: Task, override: str | None) -> bool:
@@ -150,6 +170,8 @@ def leaves_script_out(task: Task, override: str | None) -> bool:
 def create(name: str) -> Agent:
     """Make the agent called `name`, one of `names()`."""
     if name in _added:
-        return _added[name].create()
+        from .of_plugin import AgentOfPlugin
+
+        return AgentOfPlugin(name, _added[name].origin, _added[name].create)
     module = importlib.import_module(f"{__package__}.{BUILT_IN[name]}")
     return cast("Agent", module.TheAgent())

@@ -11,7 +11,7 @@ from ..recorder.invocation import Invocation
 from ..recorder.log import DEFAULT_LOG, parse_log
 from ..sandbox.workspace import Unreadable, Workspace
 from ..task.cli_models import CliCalled
-from ..text import clean
+from ..text import clean, head
 from .commands.cli_claims import claimed_calls, named_in_code
 from .commands.cli_facets import CallSource, Compared, SeenCall
 from .commands.cli_order import Timeline
@@ -269,5 +269,5 @@ def _joined(*parts: str) -> str:
 def _short(text: str, times: int = 1) -> str:
     """`text` in one line of at most so many characters."""
     limit = SHOWN_CHARACTERS * times
-    line = clean(text[: limit + 1]).replace("\n", "\\n").replace("\t", "\\t")
+    line = clean(head(text, limit + 1)).replace("\n", "\\n").replace("\t", "\\t")
     return line if len(line) <= limit else f"{line[: limit - 3]}..."

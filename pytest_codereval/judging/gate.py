@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..criteria.contract import CriterionResult, Verdict
 from .outcomes import STATUS_OF_VERDICT, VERDICT_ORDER, Status
+
+if TYPE_CHECKING:
+    from ..agents.limits import Stop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,16 +22,20 @@ class Decision:
     score: float | None
 
 
-def decide(results: Sequence[CriterionResult], exceeded: str | None = None) -> Decision:
+def decide(results: Sequence[CriterionResult], stopped: Stop | None = None) -> Decision:
     """Apply the gate: every gating criterion must pass; error beats fail beats not_evaluated beats pass.
 
-    Without any gating criterion nothing was judged, which is never a pass. `exceeded` is the cap on tokens or cost at
-    which the agent was stopped: then the trial failed unless a criterion could not be judged.
+    Without any gating criterion nothing was judged, which is never a pass. `stopped` is the cap at which the agent was
+    stopped: with one on tokens or cost the trial failed unless a criterion could not be judged.
     """
     decision = _decide([result for result in results if result.gating])
-    if exceeded is None or decision.status is Status.ERROR:
+    if stopped is None or decision.status is Status.ERROR:
         return decision
-    return Decision(Status.FAILED, f"the agent went over {exceeded}; {decision.reason}", decision.score)
+    if stopped.forces_fail:
+        return Decision(Status.FAILED, f"the agent went over {stopped}; {decision.reason}", decision.score)
+    if decision.status is Status.PASSED:
+        return decision
+    return dataclasses.replace(decision, reason=f"{decision.reason}; the agent was stopped at {stopped}")
 
 
 def _decide(gating: Sequence[CriterionResult]) -> Decision:

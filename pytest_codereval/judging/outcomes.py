@@ -96,6 +96,7 @@ CAUSES: Mapping[Cause, Consequence] = MappingProxyType(
         Cause.OUTPUT_CUT: Consequence("the model's reply was cut at its longest length"),
         Cause.NO_CREDENTIALS: Consequence("no key for the model's provider"),
         Cause.UNPRICED: Consequence("the price of the model is not known"),
+        Cause.USAGE_UNKNOWN: Consequence("what the model used is not known"),
         Cause.SIMULATED_USER: Consequence("the simulated user failed"),
         Cause.BUDGET_SPENT: Consequence("the session's budget is used up", status=Status.NOT_EVALUATED),
         Cause.TURN_TIMEOUT: Consequence("the agent's turn took too long"),

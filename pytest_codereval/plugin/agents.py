@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import pytest
 
 from ..errors import CoderEvalError
+
+if TYPE_CHECKING:
+    from ..agents.registry import AgentKind
 
 _ADDED = pytest.StashKey[bool]()
 
@@ -32,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     ):
         if value:
             _check(config, what, value)
+    if config.hook.pytest_codereval_agents.get_hookimpls():
+        add_agents_of_plugins(config)
     if config.getoption("codereval_model") == "":
         raise pytest.UsageError("--codereval-model: expected the name of a model")
 
@@ -52,8 +60,20 @@ def add_agents_of_plugins(config: pytest.Config) -> None:
     config.stash[_ADDED] = True
     from ..agents.registry import add_agents
 
-    given = config.hook.pytest_codereval_agents(config=config)
     try:
-        add_agents(kind for kinds in given for kind in kinds)
+        add_agents(kind for kinds in config.hook.pytest_codereval_agents(config=config) for kind in _listed(kinds))
     except CoderEvalError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _listed(kinds: object) -> tuple[AgentKind, ...]:
+    """What one implementation of the hook gave, if it is what the hook asks for."""
+    from ..agents.registry import AgentKind
+
+    if not isinstance(kinds, Iterable):
+        raise pytest.UsageError(f"pytest_codereval_agents: expected a list of AgentKind, found {kinds!r:.200}")
+    found = tuple(kinds)
+    for kind in found:
+        if not isinstance(kind, AgentKind):
+            raise pytest.UsageError(f"pytest_codereval_agents: expected a list of AgentKind, found {kind!r:.200} in it")
+    return found

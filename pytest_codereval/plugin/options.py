@@ -111,8 +111,10 @@ def settings(config: pytest.Config) -> TrialSettings:
     """The settings of this session's trials, made when the first trial needs them."""
     made = config.stash.get(SETTINGS, None)
     if made is None:
+        from ..redaction import hide_secrets_of
         from ..trial import TrialSettings
 
+        hide_secrets_of(os.environ)
         _make_parent(config)
         signals.install(config)
         made = config.stash[SETTINGS] = TrialSettings(

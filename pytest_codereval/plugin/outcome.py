@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Generator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from ..errors import CoderEvalError
 from ..text import clean, wire
+from . import fixtures
 from .collection import trial_of
 from .fixtures import TRIALS, CriteriaNotJudged, CriteriaNotMet
 from .summaries import IS_TASK, SUMMARIES, is_task, summaries_of
@@ -56,6 +58,8 @@ def _adapt_task(
 def _adapt_python_test(
     report: pytest.TestReport, item: pytest.Item, error: BaseException, summaries: list[dict[str, Any]]
 ) -> None:
+    if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[0] == fixtures.__file__:
+        report.longrepr = (str(item.path), (item.location[1] or 0) + 1, report.longrepr[2])
     faults = [trial.fault for trial in item.stash.get(TRIALS, [])]
     if isinstance(error, CoderEvalError) and (error in faults or report.when == "setup"):
         report.longrepr = explain(summaries, str(error), item)
@@ -107,5 +111,17 @@ def _clean(report: pytest.TestReport, item: pytest.Item) -> None:
     """A report that cannot be serialised would be lost between worker and controller."""
     report.user_properties[:] = [(clean(str(name)), wire(value)) for name, value in item.user_properties]
     report.sections[:] = [(clean(name), clean(text)) for name, text in report.sections]
-    if isinstance(report.longrepr, str):
-        report.longrepr = clean(report.longrepr)
+    report.longrepr = _cleaned(report.longrepr)
+
+
+def _cleaned(value: Any) -> Any:
+    """The same text, or the same representation of a traceback with its texts cleaned in place."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list | tuple):
+        return type(value)(map(_cleaned, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            if (new := _cleaned(old := getattr(value, field.name))) is not old:
+                setattr(value, field.name, new)
+    return value

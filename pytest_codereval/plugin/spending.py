@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..errors import CoderEvalError
+from .agents import add_agents_of_plugins
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -38,7 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini(
         "codereval_patience",
-        "multiplies the waits before a trial is tried again after a fault of its model's provider",
+        "multiplies the waits before a trial, or a call of the agent `anthropic`, is tried again after a fault of the "
+        "model's provider",
         default="1",
     )
 
@@ -67,6 +71,22 @@ def session(config: pytest.Config, directory: RunDirectory) -> Session:
     )
 
 
+def budget_line(config: pytest.Config, run_directory: Path) -> str | None:
+    """What was spent of the session's budget, None when there is none."""
+    budget = config.getoption("codereval_budget_usd")
+    folder = run_directory / "shared"
+    if budget is None or not folder.is_dir():
+        return None
+    from ..store.ledger import Ledger
+
+    try:
+        state = Ledger(folder, budget).state()
+    except CoderEvalError as error:
+        return f"session budget: {error}"
+    line = f"session budget: ${state.spent:.4f} of ${budget:g} spent by {state.trials} trials"
+    return line + (f", and what {state.incomplete} entries do not tell" if state.incomplete else "")
+
+
 def _price_list(config: pytest.Config) -> PriceList:
     from ..trajectory.prices import PriceList
 
@@ -77,13 +97,34 @@ def _price_list(config: pytest.Config) -> PriceList:
 
 
 def _at_once(config: pytest.Config) -> dict[str, int]:
-    found = {}
+    found: dict[str, int] = {}
+    if not config.getini("codereval_at_once"):
+        return found
+    from ..model_api.credentials import PROVIDERS
+    from ..task.nearest import hint
+
     for line in config.getini("codereval_at_once"):
         provider, _, number = line.partition("=")
         if not provider.strip() or not number.strip().isdecimal() or int(number) < 1:
             raise pytest.UsageError(f"ini codereval_at_once: {line!r}: expected PROVIDER=NUMBER, such as anthropic=4")
+        did_you_mean = hint(provider.strip(), PROVIDERS)
+        if did_you_mean and provider.strip() not in PROVIDERS:
+            raise pytest.UsageError(f"ini codereval_at_once: {line!r}: no such provider{did_you_mean}")
         found[provider.strip()] = int(number)
+    if found:
+        _check_providers(config, found)
     return found
+
+
+def _check_providers(config: pytest.Config, named: Iterable[str]) -> None:
+    from ..agents.registry import providers
+    from ..task.nearest import hint
+
+    add_agents_of_plugins(config)
+    for name in named:
+        if name not in providers():
+            known = ", ".join(providers())
+            raise pytest.UsageError(f"ini codereval_at_once: no provider {name!r}{hint(name, providers())} ({known})")
 
 
 def _patience(config: pytest.Config) -> float:

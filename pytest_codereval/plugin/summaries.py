@@ -73,6 +73,7 @@ def summary_without_trial(spec: TrialSpec, status: Status, message: str) -> dict
         "cost_usd": None,
         "cost_complete": False,
         "simulated_user_cost_usd": None,
+        "simulated_user_cost_complete": False,
         "attempts": 0,
         "stopped": None,
         "record": None,

@@ -11,6 +11,7 @@ import pytest
 
 from .collection import trial_of
 from .options import RUN_DIRECTORY_PATH, is_worker
+from .spending import budget_line
 from .summaries import IS_TASK, SUMMARIES
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Summary:
         self._trials += 1
         self._cost += Decimal(str(summary["cost_usd"] or 0))
         self._cost_of_users += Decimal(str(summary["simulated_user_cost_usd"] or 0))
-        self._cost_incomplete += not summary["cost_complete"]
+        is_known = summary["cost_complete"] and summary["simulated_user_cost_complete"]
+        self._cost_incomplete += not is_known and summary["status"] != "skipped"
         self._left_out += summary["script_left_out"]
         self._noted_passes += sum(1 for c in summary["criteria"] if c["verdict"] == "pass" and c["note"])
         status = Status(summary["status"])
@@ -101,6 +103,8 @@ class Summary:
         terminalreporter.write_line(f"trials: {counts}")
         terminalreporter.write_line("pass rate: " + ("nothing measured" if rate is None else f"{rate:.1%}"))
         terminalreporter.write_line(f"cost: {self._costs()}")
+        if line := budget_line(self._config, self._config.stash[RUN_DIRECTORY_PATH]):
+            terminalreporter.write_line(line)
         if self._noted_passes:
             number = f"{self._noted_passes} criteria" if self._noted_passes > 1 else "1 criterion"
             terminalreporter.write_line(f"passed with a note: {number} (-v shows it, such as a guard that is unproven)")

@@ -164,23 +164,29 @@ class Recorder:
         A second call returns the same log.
         """
         if self._log is None:
-            calls = self._spool.take()
-            faults = [*self._shim_faults(), *self._spool.check()]
-            ours = [call for call in calls if call.tool in self._plans]
-            if len(ours) < len(calls):
-                faults.append(TAMPERED + "the spool holds calls of tools that are not recorded")
-            if any(self._ended_otherwise(call) for call in ours):
-                faults.append(TAMPERED + "a call ended with another status than its shim was told to give")
-            self._log = InvocationLog(
-                invocations=tuple(self._invocation(number, call) for number, call in enumerate(ours, start=1)),
-                recorded_tools=self.recorded_tools,
-                builtin_tools=self._builtins,
-                faults=tuple(faults),
-                options=self._options,
-                unmatched=tuple(number for number, call in enumerate(ours, start=1) if self._is_unmatched(call)),
-                shim_dir=os.fspath(self._bin_dir),
-            )
+            self._log = self._log_of(self._spool.take())
         return self._log
+
+    def so_far(self) -> InvocationLog:
+        """As `drain`, but the calls that come later are counted too."""
+        return self._log_of(self._spool.so_far())
+
+    def _log_of(self, calls: Sequence[SpooledCall]) -> InvocationLog:
+        faults = [*self._shim_faults(), *self._spool.check()]
+        ours = [call for call in calls if call.tool in self._plans]
+        if len(ours) < len(calls):
+            faults.append(TAMPERED + "the spool holds calls of tools that are not recorded")
+        if any(self._ended_otherwise(call) for call in ours):
+            faults.append(TAMPERED + "a call ended with another status than its shim was told to give")
+        return InvocationLog(
+            invocations=tuple(self._invocation(number, call) for number, call in enumerate(ours, start=1)),
+            recorded_tools=self.recorded_tools,
+            builtin_tools=self._builtins,
+            faults=tuple(faults),
+            options=self._options,
+            unmatched=tuple(number for number, call in enumerate(ours, start=1) if self._is_unmatched(call)),
+            shim_dir=os.fspath(self._bin_dir),
+        )
 
     def _invocation(self, number: int, call: SpooledCall) -> Invocation:
         plan = self._plans[call.tool]

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import select
+import socket
 import tempfile
 import termios
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -22,10 +23,13 @@ _CHUNK = 1 << 16
 
 
 class _Stream:
-    """The read end of a pipe, of whose bytes at most `limit` are kept; all without one."""
+    """The read end of a pipe, of whose bytes at most `limit` are kept; all without one.
 
-    def __init__(self, limit: int | None) -> None:
-        self.reader, self.writer = os.pipe()
+    `private` makes it a pair of sockets, which no other process can open by a path in /proc.
+    """
+
+    def __init__(self, limit: int | None, private: bool = False) -> None:
+        self.reader, self.writer = _sockets() if private else os.pipe()
         os.set_blocking(self.reader, False)
         self._limit = limit
         self._kept = bytearray()
@@ -77,6 +81,11 @@ class _Stream:
         os.close(self.reader)
 
 
+def _sockets() -> tuple[int, int]:
+    reader, writer = socket.socketpair()
+    return reader.detach(), writer.detach()
+
+
 class SurvivorsError(Exception):
     """Processes that SIGKILL did not end."""
 
@@ -102,7 +111,7 @@ def run(keeper: Keeper, command: Command) -> ProcessResult:
 
 def stream(keeper: Keeper, command: Command, wake: int | None = None) -> Generator[bytes, None, ProcessResult]:
     """As `run`, but yield the output in pieces as it comes, and an empty piece whenever `wake` is readable."""
-    output = _Stream(None)
+    output = _Stream(None, command.private_output)
     running = _run(keeper, command, output, wake)
     try:
         while True:

@@ -85,8 +85,12 @@ class Sandbox(Protocol):
         output_limit: int = DEFAULT_OUTPUT_LIMIT,
         stdin: bytes = b"",
         wake: int | None = None,
+        private_output: bool = False,
     ) -> Generator[bytes, None, ProcessResult]:
         """As `run`, but yield standard output in pieces as it comes, all of it; the result has none.
+
+        With `private_output` no process that the program starts can open its standard output by a path in /proc, nor
+        can the program itself (/dev/stdout).
 
         Yields an empty piece each time the descriptor `wake` is readable, which the caller then has to read. Closing
         the generator kills the whole tree.

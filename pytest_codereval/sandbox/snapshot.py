@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ..redaction import SecretFinder, redact, redact_bytes
 from .ignoring import matcher
 from .opening import let_owner_in, open_entry
 from .removal import remove_tree
@@ -37,12 +38,16 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A copied file. `path` is relative; undecodable bytes are surrogate escapes. `mode` is what it was."""
+    """A copied file. `path` is relative; undecodable bytes are surrogate escapes. `mode` is what it was.
+
+    `redacted` tells that secrets were left out of the copy; size and digest are those of what was copied.
+    """
 
     path: str
     size: int
     mode: int
     sha256: str
+    redacted: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,15 +68,18 @@ class Manifest:
     truncated: bool = False
 
 
-def snapshot(source: Path, target: Path, limits: Limits = Limits(), ignore: Sequence[str] = ()) -> Manifest:
+def snapshot(
+    source: Path, target: Path, limits: Limits = Limits(), ignore: Sequence[str] = (), *, keep_secrets: bool = True
+) -> Manifest:
     """Copy `source` to `target`, which is made. Nothing outside `source` is read, whatever lies in it.
 
     Kept: regular files (their x bits, no others), directories, and links that lead to something copied. Fifos, sockets,
     devices, other links and what is above a limit are skipped; components matching `ignore` too. Folders that their
     owner may not enter are opened to him first. A `source` that is no directory gives an empty copy, with `.` skipped.
+    Unless `keep_secrets`, secrets are left out of the copied files, and what has one in its name is skipped.
     Raises OSError when `target` cannot be written; what was copied is removed then.
     """
-    copy = _Copy(limits, ignore)
+    copy = _Copy(limits, ignore, keep_secrets)
     target.mkdir(parents=True, exist_ok=True)
     try:
         copy.tree(source, target)
@@ -85,8 +93,9 @@ def snapshot(source: Path, target: Path, limits: Limits = Limits(), ignore: Sequ
 class _Copy:
     """Works with directory descriptors only, so nothing that is swapped meanwhile can lead it out of the tree."""
 
-    def __init__(self, limits: Limits, ignore: Sequence[str]) -> None:
+    def __init__(self, limits: Limits, ignore: Sequence[str], keep_secrets: bool) -> None:
         self._limits = limits
+        self._keep_secrets = keep_secrets
         self._ignored = matcher(ignore)
         self._left_entries = limits.entries
         self._left_bytes = limits.total_bytes
@@ -149,6 +158,9 @@ class _Copy:
             if self._ignored(entry.name):
                 self._skip(below, "ignored")
                 continue
+            if not self._keep_secrets and redact(entry.name) != entry.name:
+                self._skip(below, "a secret in its name")
+                continue
             try:
                 found = entry.stat(follow_symlinks=False)
                 if stat.S_ISLNK(found.st_mode):
@@ -204,10 +216,14 @@ class _Copy:
         return None
 
     def _copy(self, source: int, writing: int, name: str, path: str, found: os.stat_result) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         target = os.open(name, flags, 0o644, dir_fd=writing)
         try:
-            size, sha256 = _copy_bytes(source, target, self._limits.file_bytes)
+            finder = None if self._keep_secrets else SecretFinder()
+            size, sha256 = _copy_bytes(source, target, self._limits.file_bytes, finder)
+            redacted = finder is not None and finder.found
+            if redacted:
+                _leave_out_secrets(target)
             if found.st_mode & 0o111:
                 os.fchmod(target, 0o755)
             os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
@@ -215,7 +231,7 @@ class _Copy:
             os.close(target)
         self._left_bytes -= size
         self._present.add(path)
-        self.files.append(File(path, size, stat.S_IMODE(found.st_mode), sha256))
+        self.files.append(File(path, size, stat.S_IMODE(found.st_mode), sha256, redacted))
 
     def links(self, target: Path) -> None:
         """Make the links whose text, taken literally, leads to something that was copied and is no link itself."""
@@ -257,14 +273,30 @@ def _reason(error: OSError) -> str:
     return "a mount" if error.errno == errno.EXDEV else error.strerror or "unreadable"
 
 
-def _copy_bytes(source: int, target: int, limit: int) -> tuple[int, str]:
-    """Copy at most `limit` bytes; their number and SHA-256."""
+def _copy_bytes(source: int, target: int, limit: int, finder: SecretFinder | None) -> tuple[int, str]:
+    """Copy at most `limit` bytes, shown to `finder`; their number and SHA-256."""
     total = hashlib.sha256()
     size = 0
     while chunk := os.read(source, min(_CHUNK, limit - size)):
         total.update(chunk)
         size += len(chunk)
-        view = memoryview(chunk)
-        while view:
-            view = view[os.write(target, view) :]
+        if finder is not None:
+            finder.feed(chunk)
+        _write(target, chunk)
     return size, total.hexdigest()
+
+
+def _leave_out_secrets(file: int) -> None:
+    """Write the file anew, as large as one may be that is copied."""
+    os.lseek(file, 0, os.SEEK_SET)
+    with open(file, "rb", closefd=False) as whole:
+        data = redact_bytes(whole.read())
+    os.lseek(file, 0, os.SEEK_SET)
+    os.ftruncate(file, 0)
+    _write(file, data)
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import fnmatch
 import os
 import posixpath
-import re
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Cause, TrialError
+from .answer_keys import is_task_file, named_answer_keys
 from .copying import Destination
 from .host_path import host_path
 from .ignoring import IgnoreRules
@@ -26,9 +26,6 @@ RECORDED_CALLS_DIR = "cli_mocks"
 """Where criteria find the recorded calls; nobody else may put it there."""
 
 _TWINS = (".cmd", ".bat", ".exe")
-_TASK_LINE = re.compile(rb"^success_criteria[ \t]*:", re.MULTILINE)
-_TASK_SUFFIXES = (".yaml", ".yml")
-_LARGEST_TASK = 10_000_000
 
 
 def stage_workspace(
@@ -47,7 +44,7 @@ def stage_workspace(
     """
     config = task.sandbox
     _refuse_unavailable(config)
-    keys = _AnswerKeys(_places_of(task, task_dir), [*answer_keys])
+    keys = _AnswerKeys(task_dir, [*named_answer_keys(task, task_dir), *answer_keys])
     destination = Destination(sandbox.workspace)
     rules = IgnoreRules(config.ignore_patterns)
     pruned: list[str] = []
@@ -129,22 +126,12 @@ def _mistake(where: str, message: str) -> TrialError:
     return TrialError(Cause.CONFIGURATION, f"{where}: {message}")
 
 
-def _places_of(task: Task, task_dir: Path) -> list[Path]:
-    """The reference and the dataset of a task."""
-    named: list[tuple[str, str]] = []
-    if task.reference is not None:
-        named += [("reference", path) for path in (task.reference.directory, task.reference.file) if path]
-    if task.dataset is not None:
-        named += [("dataset.paths", path) for path in task.dataset.paths or ()]
-    return [task_dir, *(host_path(path, task_dir, key) for key, path in named)]
-
-
 class _AnswerKeys:
-    """Files and directories that would tell the agent how it is judged. The first of `places` is the task's folder."""
+    """Files and directories that would tell the agent how it is judged: the task's folder and `places`."""
 
-    def __init__(self, places: list[Path], more: list[Path]) -> None:
-        self._task_dir = os.path.realpath(places[0])
-        self._places = {os.path.realpath(place) for place in (*places, *more)}
+    def __init__(self, task_dir: Path, places: list[Path]) -> None:
+        self._task_dir = os.path.realpath(task_dir)
+        self._places = {os.path.realpath(place) for place in (task_dir, *places)}
 
     def reason_against(self, folder: str) -> str | None:
         """Why a template may not start at `folder`, a real path."""
@@ -157,19 +144,12 @@ class _AnswerKeys:
 
     def holds(self, path: str) -> bool:
         """Whether a real path is an answer key or a task file."""
-        return path in self._places or _is_task_file(path)
+        return path in self._places or is_task_file(path)
 
     def above(self, path: str) -> bool:
         """Whether a real path is an answer key or lies inside one, but for the task's folder as a whole."""
         holders = self._places - {self._task_dir}
-        return any(path == place or path.startswith(f"{place}/") for place in holders) or _is_task_file(path)
-
-
-def _is_task_file(path: str) -> bool:
-    if not path.lower().endswith(_TASK_SUFFIXES) or not Path(path).is_file():
-        return False
-    with open(path, "rb") as file:
-        return _TASK_LINE.search(file.read(_LARGEST_TASK)) is not None
+        return any(path == place or path.startswith(f"{place}/") for place in holders) or is_task_file(path)
 
 
 class _Template:

@@ -34,7 +34,7 @@ class Command:
     """What is run in `cwd`; `timeout` is in seconds, `output_limit` in bytes of each stream.
 
     `scoped` keeps it from signalling processes outside the sandbox where the kernel can do that; `reap` kills what it
-    leaves behind before its end is reported.
+    leaves behind before its end is reported. With `private_output` other processes cannot open its standard output.
     """
 
     argv: Sequence[str]
@@ -45,6 +45,7 @@ class Command:
     scoped: bool
     reap: bool
     stdin: bytes = b""
+    private_output: bool = False
 
 
 class KeeperLost(Exception):

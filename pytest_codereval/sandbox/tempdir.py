@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import errno
 import os
 import shutil
@@ -207,9 +208,11 @@ class TempdirSandbox:
         output_limit: int = DEFAULT_OUTPUT_LIMIT,
         stdin: bytes = b"",
         wake: int | None = None,
+        private_output: bool = False,
     ) -> Generator[bytes, None, ProcessResult]:
         """See `protocol.Sandbox.stream`; for PREPARE and AGENT."""
-        command = self._command(argv, phase, timeout, env or {}, output_limit, stdin)
+        plain = self._command(argv, phase, timeout, env or {}, output_limit, stdin)
+        command = dataclasses.replace(plain, private_output=private_output)
         with self._watched():
             return (yield from process.stream(self._open_keeper(), command, wake))
 

@@ -105,10 +105,9 @@ class Ledger:
         state = self.state()
         if self._cap is None or state.spent < self._cap:
             return None
-        reason = (
-            f"the session's budget of ${self._cap:f} is used up: ${state.spent.normalize():f} spent by {state.trials} "
-            f"trial{'' if state.trials == 1 else 's'}"
-        )
+        cap, spent = self._cap.normalize(), state.spent.normalize()
+        trials = f"{state.trials} trial{'' if state.trials == 1 else 's'}"
+        reason = f"the session's budget of ${cap:f} is used up: ${spent:f} spent by {trials}"
         if state.incomplete:
             reason += f" (and what {state.incomplete} incomplete entries do not tell)"
         return reason

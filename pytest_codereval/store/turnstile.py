@@ -45,11 +45,13 @@ class Turnstile:
     grows by one with each success. A holder that dies makes room at once. Any thread may call, for several places.
     """
 
-    def __init__(self, folder: Path, provider: str, most: int | None = None) -> None:
+    def __init__(self, folder: Path, provider: str, most: int | None = None, first_pause: float = FIRST_PAUSE) -> None:
+        """`first_pause` is in seconds, for a provider that does not say how long to wait; it doubles each time."""
         if most is not None and most < 1:
             raise CoderEvalError(f"at most {most} at once for {provider}: expected 1 or more")
         self._provider = provider
         self._most = most
+        self._first_pause = first_pause
         self._folder = folder / f"turnstile-{urllib.parse.quote(provider, safe='')}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +81,7 @@ class Turnstile:
         with self._locked():
             state, now = self._read(), clock.monotonic()
             row = state.limited_in_a_row
-            until = max(state.paused_until, now + _pause(retry_after, row))
+            until = max(state.paused_until, now + self._pause(retry_after, row))
             if now < state.paused_until:
                 self._write(dataclasses.replace(state, paused_until=until))
                 return
@@ -154,6 +156,11 @@ class Turnstile:
             return None
         return mine
 
+    def _pause(self, retry_after: float | None, limited_in_a_row: int) -> float:
+        if retry_after is None or not math.isfinite(retry_after) or retry_after < 0:
+            return min(LONGEST_PAUSE, self._first_pause * 2.0 ** min(limited_in_a_row, 10))
+        return min(LONGEST_ASKED, retry_after)
+
     def _locked(self) -> contextlib.AbstractContextManager[int]:
         return locked(self._folder / "lock")
 
@@ -174,12 +181,6 @@ class Turnstile:
             write_json(self._folder / "state.json", dataclasses.asdict(state))
         except OSError as error:
             raise CoderEvalError(f"the turnstile {self._folder} cannot be written: {error.strerror}") from None
-
-
-def _pause(retry_after: float | None, limited_in_a_row: int) -> float:
-    if retry_after is None or not math.isfinite(retry_after) or retry_after < 0:
-        return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(limited_in_a_row, 10))
-    return min(LONGEST_ASKED, retry_after)
 
 
 def _next_look(waited: float) -> float:

@@ -115,6 +115,8 @@ class AgentConfig(StrictModel):
     context_range: ClassVar[tuple[int, int | None] | None] = None
     """Smallest and largest `context_window`; None when the type cannot limit it."""
 
+    takes_mcp_servers: ClassVar[bool] = False
+
     type: str | None = None
     model: NonBlank | None = None
     permission_mode: PermissionMode = "acceptEdits"
@@ -143,6 +145,8 @@ class AgentConfig(StrictModel):
             if not _SERVER_NAME.fullmatch(name):
                 message = "expected letters, digits, - and _, since tools are called mcp__<server>__<tool>"
                 found.append(Finding(("mcp_servers", name), message))
+        if self.mcp_servers and self.type is not None and not self.takes_mcp_servers:
+            found.append(Finding(("mcp_servers",), f"the agent {self.type} has no use for MCP servers"))
         if self.context_window is not None and self.type is not None:
             found.extend(self._window_findings(self.context_window))
         return found
@@ -160,6 +164,7 @@ class ClaudeCodeAgent(AgentConfig):
     """Claude Code."""
 
     context_range = (100_000, 1_000_000)
+    takes_mcp_servers = True
 
     type: Literal["claude-code"] = "claude-code"
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
@@ -192,6 +197,7 @@ class CodexAgent(AgentConfig):
     """Codex. `codex_config` are settings of its config.toml, by their dotted names."""
 
     context_range = (32_768, None)
+    takes_mcp_servers = True
 
     type: Literal["codex"] = "codex"
     effort: Literal["minimal", "low", "medium", "high", "xhigh", "max", "ultra"] | None = None

@@ -69,9 +69,9 @@ UNKNOWN = Usage()
 class ModelCall:
     """One reply of a model, which is the unit of a turn. `id` is the provider's where it is known.
 
-    `complete` tells that the reply came to its end and that its usage is all of it. `usage.cost_usd` is what the
-    provider charged, None where it does not say. `parent_id` is the id of the tool call that started the sub-agent
-    which got the reply, None for the main thread.
+    `complete` tells that the reply came to its end and that its usage is all that it tells; what it does not tell is
+    None. `usage.cost_usd` is what the provider charged, None where it does not say. `parent_id` is the id of the tool
+    call that started the sub-agent which got the reply, None for the main thread.
     """
 
     id: str

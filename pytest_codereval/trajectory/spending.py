@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .model import ModelCall, Usage
 from .prices import PriceList
 
-_BUCKETS = ("input_tokens", "cache_creation_tokens", "cache_read_tokens", "output_tokens")
+BUCKETS = ("input_tokens", "cache_creation_tokens", "cache_read_tokens", "output_tokens")
 
 
 class BudgetTokens(NamedTuple):
@@ -80,7 +80,7 @@ def spending(calls: Iterable[ModelCall], prices: PriceList, provider: str | None
     told = list(calls)
     costs = [prices.cost(call.model, call.usage, provider) for call in told]
     ended = all(call.complete for call in told)
-    buckets = {name: [getattr(call.usage, name) for call in told] for name in _BUCKETS}
+    buckets = {name: [getattr(call.usage, name) for call in told] for name in BUCKETS}
     return Spending(
         usage=Usage(
             **{name: _known_sum(counts) for name, counts in buckets.items()},

@@ -13,7 +13,7 @@ import pytest
 from pytest_codereval import clock
 from pytest_codereval.agents.anthropic_loop import TheAgent
 from pytest_codereval.agents.protocol import Job
-from pytest_codereval.agents.skills import ProjectedPlugin, Projection
+from pytest_codereval.agents.skills.projected import ProjectedPlugin, Projection
 from pytest_codereval.errors import TrialError
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
@@ -35,7 +35,6 @@ class Loop:
     agent: TheAgent = dataclasses.field(default_factory=lambda: TheAgent(first_wait=0.001))
     plugins: tuple[ProjectedPlugin, ...] = ()
     model: str | None = "claude-fake-1"
-    max_turns: int | None = None
     admit: Callable[[bool], bool] = lambda main: True
 
     def start(self, fake: FakeAnthropic | None = None, **config: Any) -> Loop:
@@ -46,7 +45,6 @@ class Loop:
             artifacts=Path("/nonexistent"),
             skills=Projection(self.plugins),
             model=self.model,
-            max_turns=self.max_turns,
             admit=self.admit,
         )
         self.agent.start(job)

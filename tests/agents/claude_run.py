@@ -15,7 +15,7 @@ import pytest
 from pytest_codereval import clock
 from pytest_codereval.agents.claude_code import TheAgent
 from pytest_codereval.agents.protocol import Job
-from pytest_codereval.agents.skill_projection import make_projection
+from pytest_codereval.agents.skills.projection import make_projection
 from pytest_codereval.errors import AgentError, TrialError
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.protocol import Phase

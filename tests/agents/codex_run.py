@@ -16,7 +16,7 @@ import pytest
 from pytest_codereval import clock
 from pytest_codereval.agents.codex import TheAgent
 from pytest_codereval.agents.protocol import Job
-from pytest_codereval.agents.skill_projection import make_projection
+from pytest_codereval.agents.skills.projection import make_projection
 from pytest_codereval.errors import AgentError
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.tempdir import TempdirSandbox, create

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_codereval import clock
 from pytest_codereval.agents import registry
 from pytest_codereval.agents.protocol import Job
-from pytest_codereval.agents.skills import ProjectedPlugin, Projection, Skill
+from pytest_codereval.agents.skills.projected import ProjectedPlugin, Projection, Skill
 from pytest_codereval.errors import AgentError
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.tempdir import TempdirSandbox, create

@@ -213,13 +213,6 @@ def test_no_call_is_made_that_is_not_admitted(make: Make) -> None:
     assert loop.texts[-1] == ("assistant", "Done.")
 
 
-def test_a_run_has_at_most_max_turns_replies(make: Make) -> None:
-    with FakeAnthropic([call("Bash", command="true")], loop=True) as fake:
-        loop = make(max_turns=3).start(fake).run()
-        assert len(fake.requests) == 3
-    assert loop.failure is None
-
-
 @pytest.mark.parametrize("when", ["reply", "start of a call", "end of a call"])
 def test_it_can_be_stopped_at_any_event_and_prompted_again(make: Make, when: str) -> None:
     conditions: dict[str, Callable[[Any], bool]] = {

@@ -15,7 +15,7 @@ from pytest_codereval.agents.anthropic_loop.permissions import permitted
 from pytest_codereval.agents.anthropic_loop.shell import OUTPUT_LIMIT, SHOWN
 from pytest_codereval.agents.anthropic_loop.skill_tool import Skills
 from pytest_codereval.agents.anthropic_loop.tools import Toolbox, common_call
-from pytest_codereval.agents.skills import ProjectedPlugin, Skill
+from pytest_codereval.agents.skills.projected import ProjectedPlugin, Skill
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.models import SandboxConfig

@@ -252,3 +252,25 @@ def test_every_other_end_is_a_failure_with_its_cause(
         ended(*told, exit_status=exit_status, events=events, stderr=b"some words")
     assert caught.value.cause is cause
     assert caught.value.retry_after == (7.0 if cause is Cause.RATE_LIMITED else None)
+
+
+def reply(number: int, bad: bool = False) -> list[Event]:
+    fault = ModelFault(f"r{number}", Cause.API_FAULT, "no JSON", 200)
+    return [ModelCall(f"r{number}", None), *([fault] if bad else [])]
+
+
+def ask(*bad: bool) -> None:
+    ended(COMPLETED, events=tuple(event for number, one in enumerate(bad) for event in reply(number, one)))
+
+
+def test_a_completed_turn_whose_last_reply_makes_no_sense_is_a_failure() -> None:
+    ask(True, False)
+    with pytest.raises(AgentError, match="no JSON") as caught:
+        ask(False, True)
+    assert caught.value.cause is Cause.API_FAULT
+
+
+def test_replies_that_make_no_sense_end_the_run_after_three_in_a_row() -> None:
+    ask(True, True, False, True, True, False)
+    with pytest.raises(AgentError, match=r"no JSON, 3 times in a row"):
+        ask(True, False, True, True, True, False)

@@ -186,7 +186,7 @@ def test_an_empty_reply_is_no_reply(kind: str) -> None:
 def test_a_web_page_is_no_reply() -> None:
     for kind in ("text/html", ""):
         reading = read("messages", kind, b"<!DOCTYPE html>")
-        assert reading.nothing
+        assert (reading.complete, reading.usage) == (False, Usage())
         assert reading.fault is not None
         assert reading.fault[0] is Cause.API_FAULT
 
@@ -229,10 +229,25 @@ def test_what_a_reply_says_of_its_failure_is_typed(dialect: str, last: dict[str,
     assert reading.fault[0] is cause
 
 
-def test_a_stream_without_usage_is_not_complete() -> None:
+@pytest.mark.parametrize("written", ['{"cmd": "echo', None, 7])
+def test_arguments_that_break_off_are_a_fault_of_a_whole_reply(written: object) -> None:
+    item = {"type": "function_call", "name": "exec_command", "arguments": written}
+    response = {"id": "r", "status": "completed", "output": [item], "usage": {"input_tokens": 3, "output_tokens": 4}}
+    done = {"type": "response.output_item.done", "item": item}
+    fault = (Cause.API_FAULT, "the arguments of a tool call are not JSON")
+    for output in ([item], []):
+        last = {"type": "response.completed", "response": {**response, "output": output}}
+        reading = read("responses", STREAM, *sse(json.dumps(done), json.dumps(last)))
+        assert (reading.complete, reading.fault) == (True, fault)
+    assert read("responses", JSON, json.dumps(response).encode()).fault == fault
+    item["arguments"] = "{}"
+    assert read("responses", JSON, json.dumps(response).encode()).fault is None
+
+
+def test_a_whole_reply_without_usage_is_a_reply_of_unknown_usage() -> None:
     reading = read("chat", STREAM, CHAT[0], CHAT[1], CHAT[3])
     assert reading.ended
-    assert (reading.complete, reading.usage, reading.fault) == (False, Usage(), None)
+    assert (reading.complete, reading.usage, reading.fault) == (True, Usage(), None)
 
 
 def test_a_broker_s_part_alone_is_not_the_cost() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_codereval.agents import plugin_copy
-from pytest_codereval.agents.skill_files import front_matter
-from pytest_codereval.agents.skill_projection import make_projection, project
+from pytest_codereval.agents.skills import plugin_copy
+from pytest_codereval.agents.skills.projection import make_projection, project
+from pytest_codereval.agents.skills.skill_files import front_matter
 from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.protocol import Phase

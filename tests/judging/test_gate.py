@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_codereval.agents.limits import Stop
 from pytest_codereval.criteria.contract import CriterionResult, Verdict
 from pytest_codereval.errors import Cause
 from pytest_codereval.judging.gate import decide
@@ -73,3 +74,15 @@ def test_errors_stay_in_the_denominator_of_the_pass_rate() -> None:
     counts = {Status.PASSED: 1, Status.FAILED: 1, Status.ERROR: 2, Status.NOT_EVALUATED: 5, Status.SKIPPED: 7}
     assert pass_rate(counts) == 0.25
     assert pass_rate({Status.SKIPPED: 3, Status.NOT_EVALUATED: 1}) is None
+
+
+@pytest.mark.parametrize(("stop", "status"), [(Stop.COST, Status.FAILED), (Stop.TURNS, Status.PASSED)])
+def test_a_cap_on_cost_makes_a_pass_a_fail_and_a_cap_on_turns_does_not(stop: Stop, status: Status) -> None:
+    decision = decide([result(Verdict.PASS)], stop)
+    assert (decision.status, "max_usd" in decision.reason) == (status, stop is Stop.COST)
+
+
+@pytest.mark.parametrize("stop", list(Stop))
+def test_the_cap_is_told_beside_a_fail_and_never_hides_an_error(stop: Stop) -> None:
+    assert stop in decide([result(Verdict.FAIL)], stop).reason
+    assert decide([result(Verdict.ERROR)], stop).status is Status.ERROR

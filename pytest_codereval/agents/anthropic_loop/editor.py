@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ... import clock
 from ...errors import AgentError, Cause
 from ...sandbox.protocol import Phase
-from ...text import shorten
+from ...text import cut
 from .outcome import InvalidInput, Outcome, error
 from .shell import SHOWN
 
@@ -224,4 +224,4 @@ def _range(lines: object, count: int) -> tuple[int, int]:
 
 
 def _shown(text: str) -> Outcome:
-    return Outcome("success", text, shown=shorten(text, SHOWN))
+    return Outcome("success", text, shown=cut(text, SHOWN))

@@ -63,19 +63,19 @@ class TheAgent:
             "tools": self._tools.definitions,
         }
         self._conversation = Conversation()
-        self._api = MessagesApi(getattr(config, "base_url", None), first_wait=self._first_wait)
+        self._api = MessagesApi(getattr(config, "base_url", None), first_wait=self._first_wait * job.patience)
 
     def run(self, prompt: str, deadline: float) -> Iterator[Event]:
         """See `protocol.Agent.run`."""
         prompt = without_surrogates(prompt)
         self._conversation.prompt(prompt)
-        replies = 0
-        while self._may_ask(replies, deadline):
+        while self._may_ask(deadline):
             reply, calls = yield from self._ask(deadline)
-            replies += 1
             if reply.text.strip():
                 yield Message("assistant", reply.text, clock.now())
-            self._refuse_broken_off(reply, calls)
+            if (broken := self._broken_off(reply, calls)) is not None:
+                yield ModelFault(reply.id, broken.cause, str(broken), status=200, time=clock.now())
+                raise broken
             for call in calls:
                 yield from self._carry_out(call, deadline)
             if not calls and reply.stop_reason != "pause_turn":
@@ -87,19 +87,24 @@ class TheAgent:
             self._api.close()
         return ()
 
-    def _may_ask(self, replies: int, deadline: float) -> bool:
+    def _may_ask(self, deadline: float) -> bool:
         if clock.monotonic() >= deadline:
             raise AgentError(Cause.TURN_TIMEOUT, "the agent was still working at its deadline")
-        most = self._job.max_turns
-        return (most is None or replies < most) and self._job.admit(True)
+        return self._job.admit(True)
 
     def _ask(self, deadline: float) -> Generator[Event, None, tuple[Reply, list[Block]]]:
         """Ask the model; its reply, which is part of the conversation then, and the calls of tools to carry out."""
         assert self._api is not None, "start() comes first"
         told: list[ModelCall | ModelFault] = []
+
+        def tell(event: ModelCall | ModelFault) -> None:
+            told.append(event)
+            if isinstance(event, ModelFault) and event.cause is Cause.RATE_LIMITED:
+                self._job.limited(event.retry_after)
+
         request = {**self._request, "messages": self._conversation.messages()}
         try:
-            reply = self._api.ask(request, deadline, told.append)
+            reply = self._api.ask(request, deadline, tell)
         except Exception:
             yield from told
             raise
@@ -113,15 +118,17 @@ class TheAgent:
         yield from told
         return reply, calls
 
-    def _refuse_broken_off(self, reply: Reply, calls: list[Block]) -> None:
+    def _broken_off(self, reply: Reply, calls: list[Block]) -> AgentError | None:
+        """Why a whole reply is none to go on from."""
         reason = reply.stop_reason
         if reason in _BROKEN_OFF:
             cause, message = _BROKEN_OFF[reason]
-            raise AgentError(cause, message.format(limit=self._request["max_tokens"]))
+            return AgentError(cause, message.format(limit=self._request["max_tokens"]))
         if reason not in _ENDS:
-            raise AgentError(Cause.API_FAULT, f"the model stopped for a reason that is not known: {reason[:80]!r}")
+            return AgentError(Cause.API_FAULT, f"the model stopped for a reason that is not known: {reason[:80]!r}")
         if reason == "tool_use" and not calls:
-            raise AgentError(Cause.API_FAULT, "the model stopped to call a tool and called none")
+            return AgentError(Cause.API_FAULT, "the model stopped to call a tool and called none")
+        return None
 
     def _carry_out(self, call: Block, deadline: float) -> Iterator[Event]:
         name, parameters = common_call(call["name"], call["input"])
@@ -149,9 +156,6 @@ def _refuse_unknown(config: Any) -> None:
     """Refuse what the loop cannot do. Raises AgentError(CONFIGURATION)."""
     if config.permission_mode == "plan":
         raise AgentError(Cause.CONFIGURATION, "agent.permission_mode: the agent anthropic has no plan mode")
-    for key in ("mcp_servers", "context_window"):
-        if getattr(config, key, None):
-            raise AgentError(Cause.CONFIGURATION, f"agent.{key}: the agent anthropic has no such thing")
 
 
 def _settings(config: Any) -> dict[str, Any]:

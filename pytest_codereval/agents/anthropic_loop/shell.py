@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ... import clock
 from ...errors import AgentError, Cause
 from ...sandbox.protocol import Phase
-from ...text import shorten
+from ...text import cut
 from .outcome import InvalidInput, Outcome
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _outcome(result: ProcessResult, allowed: float) -> Outcome:
         output += f"\n(more than {OUTPUT_LIMIT} bytes; the rest was not kept)"
     if result.timed_out:
         output += f"\n(killed after {allowed:.4g} s, with all that was running in the background)"
-    shown = shorten(output, SHOWN) or "(no output)"
+    shown = cut(output, SHOWN) or "(no output)"
     if result.exit_status == 0:
         return Outcome("success", output, 0, shown)
     return Outcome("error", output, result.exit_status, f"Exit code {result.exit_status}\n{shown}")

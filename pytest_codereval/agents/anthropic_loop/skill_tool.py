@@ -13,7 +13,7 @@ from .outcome import InvalidInput, Outcome, error
 
 if TYPE_CHECKING:
     from ...sandbox.protocol import Sandbox
-    from ..skills import Skill
+    from ..skills.projected import Skill
 
 TIMEOUT = 30.0
 """Seconds that reading a skill may take."""

@@ -79,6 +79,8 @@ class TheAgent:
         yield from self._whole_outputs(reader, deadline)
         if failure is not None:
             raise failure
+        if reader.out_of_turns:
+            self._job.admit(True)  # so that the harness too knows the cap as reached
 
     def stop(self) -> Iterator[Event]:
         """See `protocol.Agent.stop`."""
@@ -99,7 +101,7 @@ class TheAgent:
             raise AgentError(Cause.AGENT_CRASH, f"HOME of the sandbox cannot be written: {error}") from error
         resumed = [f"--resume={self._session}"] if self._session is not None else []
         self._argv = [self._program, *self._arguments, "--settings", str(written), *resumed]
-        return Launch(self._argv, self._environment, prompt.encode("utf-8", "replace"))
+        return Launch(self._argv, self._environment, prompt.encode("utf-8", "replace"), private_output=True)
 
     def _note_start(self, told: Mapping[str, Any]) -> None:
         """Keep the program's own account of its configuration; what was asked for and is not there is an error."""

@@ -49,6 +49,11 @@ class Ending:
         self.at_rest = False
         self.fault = ""
 
+    @property
+    def out_of_turns(self) -> bool:
+        """The program has made as many turns as it was allowed."""
+        return self.final is not None and self.final.get("subtype") == "error_max_turns"
+
     def close(self, result: dict[str, Any]) -> None:
         self.final = result
         self.at_rest = True
@@ -64,7 +69,7 @@ def check_end(result: ProcessResult, ending: Ending, calls: ModelCalls) -> None:
     final = ending.final
     if final is None:
         raise _without_result(result, calls)
-    if final.get("subtype") == "error_max_turns" and calls.open_fault is None:
+    if ending.out_of_turns and calls.open_fault is None:
         return
     if final.get("is_error") is not False:
         raise _failure(final, ending.fault, calls)
@@ -98,11 +103,11 @@ def _failure(final: Mapping[str, Any], shown_fault: str, calls: ModelCalls) -> A
     stop = final.get("stop_reason")
     if isinstance(stop, str) and stop in _BY_STOP:
         return AgentError(_BY_STOP[stop], f"the model's last reply ended with {stop}: {_words(final)}")
-    if final.get("terminal_reason") == "prompt_too_long":
+    fault = calls.open_fault
+    if final.get("terminal_reason") == "prompt_too_long" or (fault and fault.cause is Cause.CONTEXT_FULL):
         return AgentError(Cause.CONTEXT_FULL, _words(final))
     if shown_fault == "max_output_tokens":
         return AgentError(Cause.OUTPUT_CUT, _words(final))
-    fault = calls.open_fault
     if fault is not None:
         return AgentError(fault.cause, fault.message, fault.retry_after)
     status = final.get("api_error_status")

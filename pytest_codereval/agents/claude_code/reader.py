@@ -48,6 +48,11 @@ class StreamReader:
         done = self._ending.at_rest and final is not None and final.get("is_error") is False
         return done and all(_text(_mapping(task).get("task_type")) == "local_bash" for task in self._tasks)
 
+    @property
+    def out_of_turns(self) -> bool:
+        """The program ended at its own cap on turns."""
+        return self._ending.out_of_turns
+
     def read(self, line: bytes) -> Iterator[Event]:
         """See `program.LineReader.read`."""
         try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
+from typing import cast
 
 from ...errors import AgentError, Cause
+from ...redaction import redact
 from ...sandbox.protocol import Phase
+from ...text import tail
 from ...trajectory.model import Event, ModelCall, ToolCall
 from ..gateway.server import Gateway
 from ..program import Launch, run_program
@@ -18,6 +22,7 @@ from .rollouts import read_threads, with_contents
 from .settings import TOKEN_VARIABLE, config_toml, tool_lists
 
 CONFIG_FOLDER = ".codex"
+SETTINGS_FILE = f"{CONFIG_FOLDER}/config.toml"
 MACHINE_SETTINGS = Path("/etc/codex")
 """Settings of the machine, which Codex reads whatever else it is told."""
 
@@ -35,6 +40,7 @@ class TheAgent:
         self._job: Job | None = None
         self._gateway: Gateway | None = None
         self._program = Path()
+        self._settings = b""
         self._thread_id: str | None = None
         self._runs = 0
         self._sub_agents: set[str] = set()
@@ -47,7 +53,8 @@ class TheAgent:
         self._program = find_program()
         version = self._version(job)
         self._gateway = gateway = Gateway("openai", job.admit)
-        job.sandbox.write_home(f"{CONFIG_FOLDER}/config.toml", config_toml(job, gateway.url).encode())
+        self._settings = config_toml(job, gateway.url).encode()
+        job.sandbox.write_home(SETTINGS_FILE, self._settings)
         self._link_skills(job)
         self._describe(job, version)
 
@@ -56,7 +63,7 @@ class TheAgent:
             [str(self._program), "--version"], phase=Phase.AGENT, timeout=START_TIMEOUT, env=self._environment(job)
         )
         if result.exit_status != 0:
-            said = (result.stderr_text or result.stdout_text).strip()[-500:]
+            said = tail((result.stderr_text or result.stdout_text).strip(), 500)
             raise AgentError(Cause.AGENT_UNAVAILABLE, f"{self._program} --version exited {result.exit_status}: {said}")
         return result.stdout_text.strip().rpartition(" ")[2]
 
@@ -88,7 +95,7 @@ class TheAgent:
             "plugins": "only their skills are used" if job.skills.plugins else "none",
             "machine_settings": sorted(map(str, MACHINE_SETTINGS.glob("*.toml"))),
         }
-        (job.artifacts / "agent.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        (job.artifacts / "agent.json").write_text(redact(json.dumps(told, indent=2)) + "\n", encoding="utf-8")
 
     def run(self, prompt: str, deadline: float) -> Iterator[Event]:
         """See `protocol.Agent.run`."""
@@ -96,22 +103,29 @@ class TheAgent:
         assert job is not None, "start() comes first"
         assert gateway is not None, "start() comes first"
         self._runs += 1
+        try:
+            job.sandbox.write_home(SETTINGS_FILE, self._settings)
+        except OSError as error:
+            raise AgentError(Cause.AGENT_CRASH, f"{SETTINGS_FILE} of the sandbox cannot be written: {error}") from error
         reader = Reader(self._runs)
         resumed = ["resume", self._thread_id] if self._thread_id else []
         argv = [str(self._program), "exec", "--json", "--skip-git-repo-check", *resumed, "-"]
-        launch = Launch(argv, self._environment(job), prompt.encode("utf-8", "backslashreplace"))
-        for event in run_program(job, launch, reader, deadline, gateway):
-            reader.note(event)
-            self._thread_id = reader.thread_id or self._thread_id
-            if isinstance(event, ModelCall) and event.parent_id is not None:
-                self._sub_agents.add(event.parent_id)
-            elif isinstance(event, ToolCall) and event.name in ("Write", "Edit"):
-                self._file_calls[event.id] = event
-            yield event
+        stdin = prompt.encode("utf-8", "backslashreplace")
+        launch = Launch(argv, self._environment(job), stdin, private_output=True)
+        events = cast("Generator[Event]", run_program(job, launch, reader, deadline, gateway))
+        with contextlib.closing(events):
+            for event in events:
+                self._thread_id = reader.thread_id or self._thread_id
+                if isinstance(event, ModelCall) and event.parent_id is not None:
+                    self._sub_agents.add(event.parent_id)
+                elif isinstance(event, ToolCall) and event.name in ("Write", "Edit"):
+                    self._file_calls[event.id] = event
+                yield event
+                reader.note(event)
 
     def stop(self) -> Iterable[Event]:
         """See `protocol.Agent.stop`. Tells what only Codex's own records say: the work of sub-agents, and what was
-        written into files.
+        written into files. A record of a thread that asked no model is not Codex's.
 
         Raises AgentError(EVIDENCE_LOST) when the record of a sub-agent is gone.
         """
@@ -123,7 +137,7 @@ class TheAgent:
         gateway.close()
         threads = read_threads(job.sandbox.home / CONFIG_FOLDER)
         for thread in threads:
-            if thread.parent is not None:
+            if thread.parent is not None and thread.id in self._sub_agents:
                 yield from thread.told(self._thread_id)
             elif thread.id == self._thread_id:
                 yield from with_contents(self._file_calls.values(), thread.patches)

@@ -10,6 +10,7 @@ from typing import Any
 from ... import clock
 from ...errors import AgentError, Cause
 from ...sandbox.protocol import ProcessResult
+from ...text import head, tail
 from ...trajectory.model import Event, Message, ModelCall, ModelFault
 from .items import text, tool_calls
 
@@ -20,6 +21,9 @@ _LONGEST = 2000
 
 GAVE_NO_ANSWER = frozenset({Cause.REFUSED, Cause.OUTPUT_CUT, Cause.CONTEXT_FULL})
 """Ends of the last reply that fail the run also where Codex takes them for its end."""
+
+UNREADABLE_REPLIES = 2
+"""How many replies in a row may be none to work with, before the run is ended: Codex would ask without end."""
 
 
 class Reader:
@@ -33,13 +37,31 @@ class Reader:
         self._completed = False
         self._failure = ""
         self._fault: ModelFault | None = None
+        self._last: ModelCall | None = None
+        self._unreadable = 0
 
     def note(self, event: Event) -> None:
-        """Take notice of what the gateway tells: a fault is the cause of a failure unless a later call went well."""
+        """Take notice of what the gateway tells: a fault is the cause of a failure unless a later call went well.
+
+        Raises AgentError for the last of too many replies in a row that are none to work with.
+        """
         if isinstance(event, ModelFault):
             self._fault = event
-        elif isinstance(event, ModelCall) and event.complete and event.parent_id is None and self._fault is not None:
-            self._fault = self._fault if self._fault.id == event.id else None
+            if self._spoils_last_reply and event.cause is Cause.API_FAULT:
+                self._unreadable += 1
+            if self._unreadable > UNREADABLE_REPLIES:
+                raise AgentError(event.cause, f"{event.message}, {self._unreadable} times in a row")
+        elif isinstance(event, ModelCall) and event.parent_id is None:
+            if not self._spoils_last_reply:
+                self._unreadable = 0
+            self._last = event
+            if event.complete and not self._spoils_last_reply:
+                self._fault = None
+
+    @property
+    def _spoils_last_reply(self) -> bool:
+        """The last reply to the main thread is not one to work with, whatever Codex made of it."""
+        return self._fault is not None and self._last is not None and self._fault.id == self._last.id
 
     def read(self, line: bytes) -> Iterable[Event]:
         """The events of one line; what is not understood tells nothing."""
@@ -78,17 +100,18 @@ class Reader:
     def finish(self, result: ProcessResult) -> Iterable[Event]:
         """Nothing more is told. Raises AgentError unless the program ended well with its turn completed."""
         fault = self._fault
-        if result.exit_status == 0 and self._completed and not (fault and fault.cause in GAVE_NO_ANSWER):
+        no_answer = fault is not None and (fault.cause in GAVE_NO_ANSWER or self._spoils_last_reply)
+        if result.exit_status == 0 and self._completed and not no_answer:
             return ()
         if fault is not None:
             said = f" (codex: {self._failure})" if self._failure and self._failure not in fault.message else ""
-            raise AgentError(fault.cause, f"{fault.message}{said}"[:_LONGEST], fault.retry_after)
-        said = self._failure or result.stderr_text.strip()[-_LONGEST:] or "it said nothing"
+            raise AgentError(fault.cause, head(f"{fault.message}{said}", _LONGEST), fault.retry_after)
+        said = self._failure or tail(result.stderr_text.strip(), _LONGEST) or "it said nothing"
         how = f"exited {result.exit_status}" if result.exit_status else "ended before its turn was completed"
-        raise AgentError(Cause.AGENT_CRASH, f"codex {how}: {said}"[:_LONGEST])
+        raise AgentError(Cause.AGENT_CRASH, head(f"codex {how}: {said}", _LONGEST))
 
 
 def _message(value: object) -> str:
     if isinstance(value, Mapping):
         value = value.get("message")
-    return text(value)[:_LONGEST]
+    return head(text(value), _LONGEST)

@@ -9,7 +9,7 @@ from typing import Any
 from ... import clock
 from ...errors import AgentError, Cause
 from ...sandbox.protocol import ProcessResult
-from ...text import shorten
+from ...text import shorten, tail
 from ...trajectory.model import Event, Message, ModelCall, ModelFault
 from .told import Ids
 
@@ -22,7 +22,7 @@ _SHOWN = 1000
 def refuse_failure(result: ProcessResult, said: str = "") -> None:
     """Raise AgentError(AGENT_CRASH) when the program exited with another status than 0."""
     if result.exit_status != 0:
-        said = said or result.stderr_text.strip()[-_SHOWN:] or "it said nothing on its standard error"
+        said = said or tail(result.stderr_text.strip(), _SHOWN) or "it said nothing on its standard error"
         raise AgentError(Cause.AGENT_CRASH, f"the program exited {result.exit_status}: {said}")
 
 
@@ -42,7 +42,7 @@ class TextReader:
 
     def finish(self, result: ProcessResult) -> Iterable[Event]:
         answer = b"\n".join(self._lines).decode("utf-8", "replace").strip()
-        refuse_failure(result, result.stderr_text.strip()[-_SHOWN:] or answer[-_SHOWN:])
+        refuse_failure(result, tail(result.stderr_text.strip() or answer, _SHOWN))
         if answer:
             yield Message("assistant", answer, clock.now())
 

@@ -113,7 +113,7 @@ class Exchange:
         reading = meter.reading if meter else None
         name = outbox.unused((reading.id if reading else None) or self._number)
         replied = self._fault is None or (self._fault.status is None and self._upstream.sent)
-        if self._upstream.sent and replied and not (reading and reading.nothing):
+        if self._upstream.sent and replied:
             outbox.put(self._model_call(name))
         fault = self._fault
         if fault is None and reading is not None and reading.fault is not None:

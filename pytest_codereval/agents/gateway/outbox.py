@@ -59,7 +59,7 @@ class Outbox:
                         self._changed.notify_all()
         finally:
             with self._changed:
-                if self._events:
+                if self._events or self.refused:
                     self._ring()
 
     def admit(self, main: bool, gone: Callable[[], bool]) -> bool:

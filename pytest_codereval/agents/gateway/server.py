@@ -15,7 +15,7 @@ SETTLING = 2.0
 class Gateway:
     """One attempt's way to its model. `url` has no path; `token` is what the program gives as its key, good only here.
 
-    `wake` is readable when events wait. `refused` tells that `admit` said no to a call.
+    `wake` is readable when events wait. `refused` tells that `admit` said no to a call; then `wake` stays readable.
     """
 
     url: str

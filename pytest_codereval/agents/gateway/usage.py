@@ -33,13 +33,11 @@ class Reading:
     finishing: bool = False
     fault: tuple[Cause, str] | None = None
     broken: bool = False
-    nothing: bool = False
 
     @property
     def complete(self) -> bool:
-        """The reply came to its end, and its usage is all of it."""
-        known = self.usage.input_tokens is not None and self.usage.output_tokens is not None
-        return self.ended and known and not self.broken
+        """The reply came to its end, and its usage is all that it tells."""
+        return self.ended and not self.broken
 
     def name(self, id_: object, model: object) -> None:
         self.id = self.id or _word(id_)
@@ -84,10 +82,9 @@ class Meter:
         elif self._body is not None:
             self._whole(bytes(self._body))
         elif "html" in self._type or self._head.startswith(b"<"):
-            self.reading.nothing = True
             self.reading.fail(Cause.API_FAULT, "the API answered with a web page in the place of a reply")
         else:
-            self.reading.fail(Cause.CONNECTION, "the API's reply is empty")
+            self.reading.fail(Cause.API_FAULT, "the API's reply is empty")
 
     def cut(self) -> None:
         """The connection ended inside the body."""
@@ -243,6 +240,18 @@ def _responses_event(reading: Reading, event: Mapping[str, Any]) -> None:
         _responses_whole(reading, response)
     else:
         reading.name(response.get("id"), response.get("model"))
+        _responses_item(reading, event.get("item") if kind == "response.output_item.done" else None)
+
+
+def _responses_item(reading: Reading, item: object) -> None:
+    """The program tells the model of arguments that break off, and nobody else."""
+    call = _map(item)
+    if call.get("type") != "function_call":
+        return
+    try:
+        json.loads(call["arguments"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        reading.fail(Cause.API_FAULT, "the arguments of a tool call are not JSON")
 
 
 def _responses_whole(reading: Reading, response: Mapping[str, Any]) -> None:
@@ -256,6 +265,9 @@ def _responses_whole(reading: Reading, response: Mapping[str, Any]) -> None:
         filtered = _map(response.get("incomplete_details")).get("reason") == "content_filter"
         cause = Cause.REFUSED if filtered else Cause.OUTPUT_CUT
         reading.fail(cause, f"the reply is incomplete ({'content_filter' if filtered else 'max_output_tokens'})")
+    output = response.get("output")
+    for item in output if isinstance(output, list) else ():
+        _responses_item(reading, item)
 
 
 def _chat_part(reading: Reading, part: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from ...recorder.invocation import Invocation
 from ...recorder.options import OptionTable
 from ...recorder.texts import text_test
 from ...task.cli_models import CliCalled, CliPattern
+from ...text import head
 from .known_words import may_match
 
 SHOWN_TEXT = 60
@@ -165,4 +166,4 @@ class CallTest:
 
 
 def _shown(text: str) -> str:
-    return repr(text) if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]!r}..."
+    return repr(text) if len(text) <= SHOWN_TEXT else f"{head(text, SHOWN_TEXT)!r}..."

@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from .. import clock
-from ..errors import AgentError, Cause
-from ..trajectory.model import Event, Message, ModelCall, ToolCall, Usage
-from .protocol import Job
-from .replay_record import Paths, read_recorded
-from .replay_tools import Workshop
+from ... import clock
+from ...errors import AgentError, Cause
+from ...trajectory.model import Event, Message, ModelCall, ToolCall, Usage
+from ..protocol import Job
+from .recorded import Paths, read_recorded
+from .workshop import Workshop
 
 NOTHING_USED = Usage(0, 0, 0, 0, 0.0)
 """No model is asked."""

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..task.yaml_reader import ReadError, read
+from ...task.yaml_reader import ReadError, read
 
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _PLAIN = re.compile(r"^(?P<key>name|description)[ \t]*:[ \t]*(?P<value>[^\r\n]*)", re.MULTILINE)

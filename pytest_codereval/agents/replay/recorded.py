@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AgentError, Cause, TrialError
-from ..sandbox.host_path import host_path
-from ..trajectory.model import Event, Message, ModelCall, ToolCall
+from ...errors import AgentError, Cause, TrialError
+from ...sandbox.host_path import host_path
+from ...trajectory.model import Event, Message, ModelCall, ToolCall
 
 if TYPE_CHECKING:
-    from ..sandbox.protocol import Sandbox
+    from ...sandbox.protocol import Sandbox
 
 FORMAT = "codereval-trial"
 VERSION = 1

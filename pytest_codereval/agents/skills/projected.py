@@ -1,4 +1,4 @@
-"""Plugins and skills as the agent gets them: a copy of their declared parts, outside the workspace."""
+"""What an agent is told of the plugins and skills that were copied for it."""
 
 from __future__ import annotations
 

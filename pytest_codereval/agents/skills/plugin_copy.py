@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import Cause, TrialError
-from ..sandbox.copying import Destination
+from ...errors import Cause, TrialError
+from ...sandbox.answer_keys import is_task_file
+from ...sandbox.copying import Destination
 
 MOST_BYTES = 200_000_000
 MOST_FILES = 50_000
@@ -24,7 +25,6 @@ SKILL = "SKILL.md"
 
 _NEVER = frozenset({"tests", "evals", ".git"})
 _DECLARING = ("skills", "commands", "agents", "hooks", "mcpServers", "lspServers", "outputStyles")
-_TASK_LINE = re.compile(rb"^success_criteria[ \t]*:", re.MULTILINE)
 _OWN_PATH = re.compile(r"\$\{?CLAUDE_PLUGIN_ROOT\}?/([\w@+.-]+(?:/[\w@+.-]+)*)")
 _LARGEST_TEXT = 10_000_000
 _EXPECTED = f"expected a plugin ({MANIFEST}, {', '.join(f'{name}/' for name in FOLDERS)}), skill folders, or a {SKILL}"
@@ -75,14 +75,7 @@ class KeptOut:
             return "an answer key"
         if is_in(path, self._task_folder) and self._task_folder != root and is_in(self._task_folder, root):
             return "in the task's own folder"
-        return "a task" if _is_task(path) else None
-
-
-def _is_task(path: str) -> bool:
-    if not path.lower().endswith((".yaml", ".yml")) or not Path(path).is_file():
-        return False
-    with open(path, "rb") as file:
-        return _TASK_LINE.search(file.read(_LARGEST_TEXT)) is not None
+        return "a task" if is_task_file(path) else None
 
 
 class PluginCopy:

@@ -8,13 +8,13 @@ import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import clock
-from ..errors import AgentError, Cause
-from ..sandbox.protocol import Phase, ProcessResult
-from ..trajectory.model import ToolCall, ToolStatus
+from ... import clock
+from ...errors import AgentError, Cause
+from ...sandbox.protocol import Phase, ProcessResult
+from ...trajectory.model import ToolCall, ToolStatus
 
 if TYPE_CHECKING:
-    from ..sandbox.protocol import Sandbox
+    from ...sandbox.protocol import Sandbox
 
 OUTPUT_LIMIT = 16_000_000
 """Bytes of a command's output, or of a file that is edited."""

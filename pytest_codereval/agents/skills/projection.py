@@ -9,16 +9,17 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import Cause, TrialError
-from ..sandbox.copying import Destination
-from ..sandbox.host_path import host_path
+from ...errors import Cause, TrialError
+from ...sandbox.answer_keys import named_answer_keys
+from ...sandbox.copying import Destination
+from ...sandbox.host_path import host_path
 from .plugin_copy import MANIFEST, Budget, KeptOut, PluginCopy, mistake
-from .skills import ProjectedPlugin, Projection, Skill
+from .projected import ProjectedPlugin, Projection, Skill
 
 if TYPE_CHECKING:
-    from ..sandbox.protocol import Sandbox
-    from ..task.agent_models import Plugin
-    from ..task.models import Task
+    from ...sandbox.protocol import Sandbox
+    from ...task.agent_models import Plugin
+    from ...task.models import Task
 
 
 def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: Iterable[Path] = ()) -> Projection:
@@ -34,7 +35,7 @@ def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: I
     plugins: list[ProjectedPlugin] = []
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="codereval-") as place:
-        secret = answer_keys(task, task_folder, keep_out)
+        secret = [*named_answer_keys(task, task_folder), *keep_out]
         for name, folder in project(task.agent.plugins, task_folder, Path(place), secret, notes):
             found, doubts = read_skills(folder)
             notes += doubts
@@ -45,16 +46,6 @@ def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: I
             skills = (Skill(file.name, file.description, there / "skills" / file.name, name) for file in found)
             plugins.append(ProjectedPlugin(name, there, tuple(skills)))
     return Projection(tuple(plugins), tuple(notes))
-
-
-def answer_keys(task: Task, task_folder: Path, more: Iterable[Path]) -> list[Path]:
-    """The task's reference and dataset, and `more`. Raises TrialError(CONFIGURATION)."""
-    named: list[tuple[str, str]] = []
-    if task.reference is not None:
-        named += [("reference", path) for path in (task.reference.directory, task.reference.file) if path]
-    if task.dataset is not None:
-        named += [("dataset.paths", path) for path in task.dataset.paths or ()]
-    return [*(host_path(path, task_folder, key) for key, path in named), *more]
 
 
 def project(

@@ -1,0 +1,1 @@
+"""Plugins and skills as the agent gets them: a copy of their declared parts, outside the workspace."""

@@ -1,0 +1,62 @@
+"""One conversation of a trial: what the user says, what the agent does, what the criteria say between the turns."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+from .attempt import Attempt, Plan
+from .books import Books
+from .dialog.talk import make_talk
+from .dialog.transcript import Ending
+from .interim import judge_between_turns
+from .judging.outcomes import Status
+from .trajectory.prices import PriceList
+
+
+class Conversation:
+    """Held once in each attempt. Raises AgentError when the user's side cannot be played at all."""
+
+    def __init__(self, plan: Plan, attempt: Attempt, books: Books, prompt: str, prices: PriceList) -> None:
+        self._plan = plan
+        self._attempt = attempt
+        self._books = books
+        self._talk = make_talk(plan.spec.task, prompt, books.tell_simulated, books.plain_tokens, prices)
+        self._between_turns: list[dict[str, object]] = []
+
+    def hold(self, deadline: float) -> None:
+        """Let the agent answer its user until the dialogue is over, a limit is reached, it fails or time is up.
+
+        What went wrong with the agent is kept in the attempt. Raises AgentError when the user's side failed.
+        """
+        meter = self._books.meter
+        with contextlib.closing(self._talk) as talk:
+            said = talk.opening(deadline)
+            while said is not None:
+                meter.begin_run()
+                self._attempt.run(said, deadline, lambda: meter.stop is None)
+                if self._attempt.failure is not None or meter.stop is not None:
+                    talk.end(Ending.AGENT_STOPPED, self._answer)
+                    return
+                if self._passes_already():
+                    talk.end(Ending.CRITERIA_PASSED, self._answer)
+                    return
+                said = talk.answer(self._answer, deadline)
+
+    def _passes_already(self) -> bool:
+        """Judge between two turns where the dialogue asks for it; whether that ends the dialogue."""
+        simulation = self._plan.spec.task.simulation
+        if simulation is None or not simulation.enabled or simulation.check_criteria == "end_of_dialog":
+            return False
+        decision = judge_between_turns(self._plan, self._attempt, self._books.trajectory(self._attempt.number))
+        self._between_turns.append(dataclasses.asdict(decision))
+        return simulation.stop_on_criteria_pass and decision.status is Status.PASSED
+
+    @property
+    def _answer(self) -> str:
+        return self._books.trajectory(self._attempt.number).last_reply
+
+    @property
+    def record(self) -> dict[str, object]:
+        """The dialogue as plain data: see `dialog.talk.Talk.record`, and `between_turns`, the decisions there."""
+        return {**self._talk.record, "between_turns": self._between_turns}

@@ -1,0 +1,54 @@
+"""Judging between two turns of a dialogue: on a copy of the workspace, in a sandbox that the agent never sees."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+from .attempt import Attempt, Plan
+from .criteria.contract import Evidence
+from .judging.gate import Decision, decide
+from .judging.judge import judge
+from .recorder.invocation import InvocationLog
+from .sandbox import tempdir
+from .sandbox.material import GradingMaterial
+from .sandbox.protocol import Phase, ProcessResult
+from .sandbox.snapshot import snapshot
+from .trajectory.model import Trajectory
+
+
+def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | None) -> Decision:
+    """How the trial would end if its agent stopped now. Every process that the agent left running is killed.
+
+    HOME, TMPDIR and the virtual environment of `pre_run` are not there, so a criterion that needs them does not pass
+    before the end. Raises TrialError when the agent tampered with anything.
+    """
+    task = plan.spec.task
+    assert attempt.sandbox is not None, "stage() comes first"
+    attempt.sandbox.reap()
+    attempt.staged_material.verify()
+    log = attempt.equipment.recorder.so_far() if attempt.equipment is not None else InvocationLog()
+    with contextlib.closing(tempdir.create(task.sandbox, environments=plan.environments)) as place:
+        snapshot(attempt.sandbox.workspace, place.workspace)
+        material = GradingMaterial(
+            task, plan.spec.path, place.root, plan.spec.dataset_paths, keep_out=attempt.own_places
+        )
+        material.hide()
+        place.begin_grading()
+        shell = functools.partial(_shell, place, material.reveal())
+        evidence = Evidence(
+            workspace=place.files,
+            trajectory=trajectory,
+            invocations=log,
+            shell=shell,
+            reference=material.reference_workspace(),
+            cli_patterns={c.name: c for c in task.success_criteria if c.type == "cli_called" and c.name},
+        )
+        return decide(judge(task.success_criteria, evidence, material.verify))
+
+
+def _shell(
+    place: tempdir.TempdirSandbox, environment: dict[str, str], command: str, *, timeout: float, shims: bool = False
+) -> ProcessResult:
+    extra = environment | (place.env_with_shims() if shims else {})
+    return place.run(["/bin/sh", "-c", command], phase=Phase.GRADE, timeout=timeout, env=extra)

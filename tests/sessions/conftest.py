@@ -1,0 +1,5 @@
+"""Whole sessions with agents that ask a model."""
+
+from ..plugin.conftest import repo
+
+__all__ = ["repo"]
