@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ..fakes import FakeAnthropic, call, fault, say, turn
-from .budget_show import BUDGET, TRIALS, eight_trials
 from ..plugin.conftest import PASS, Repo
+from .budget_show import BUDGET, TRIALS, eight_trials
 from .models import AGENT, MODEL, OPTIONS, Scripts, ask, cost
 
 WRITE = call("Bash", command="echo x > a.txt")
