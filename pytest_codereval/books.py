@@ -68,7 +68,7 @@ class Books:
 
     def _enter(self, spender: Spender, call: ModelCall) -> None:
         """Enter into the session's ledger what the call cost, or how much more than was told of it before."""
-        cost = self.meter.cost(call)
+        cost = self.meter.least_cost(call)
         key = (spender, call.attempt, call.id)
         before = self._entered.get(key)
         self._entered[key] = max(cost or 0.0, before or 0.0)
@@ -76,7 +76,8 @@ class Books:
             if cost is None or cost <= before:
                 return
             cost = float(Decimal(str(cost)) - Decimal(str(before)))
-        self._session.spent(self._trial_id, spender, cost, call.complete)
+        is_whole = call.complete and self.meter.cost(call) is not None
+        self._session.spent(self._trial_id, spender, cost, is_whole)
 
     def trajectory(self, attempt: int) -> Trajectory:
         """All events so far; `attempt` is the last attempt."""

@@ -140,6 +140,18 @@ def test_a_cost_that_is_not_known_is_no_cost_of_nothing(session: Session, tmp_pa
     assert books.spending.calls == 0
 
 
+def test_what_is_known_of_a_cut_call_is_spent_and_never_all_of_it(session: Session, tmp_path: Path) -> None:
+    books = _books(session)
+    books.tell(_call("1", 4000, None, None, None, complete=False))
+    books.tell(_call("2", complete=False))
+    books.tell(_call("3", 4000, 0, 70, 0, model="uncached", complete=False))
+    with pytest.raises(AgentError, match="does not tell its cache_read_tokens"):
+        books.tell(_call("4", 4000, 0, None, 0))
+    state = Ledger(tmp_path).state()
+    assert (state.spent, state.incomplete) == (Decimal("1.2"), 4)
+    assert (books.spending.cost_usd, books.spending.cost_complete) == (1.2, False)
+
+
 def test_a_rate_limit_that_is_told_late_counts_from_its_time(session: Session) -> None:
     books = _books(session)
     books.provider = "anthropic"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import AgentError, Cause
 from ..trajectory.model import Event, ModelCall, ModelFault
-from ..trajectory.spending import BUCKETS, Spending, spending
+from ..trajectory.prices import BUCKETS
+from ..trajectory.spending import Spending, spending
 
 if TYPE_CHECKING:
     from ..task.models import RunLimits
@@ -32,6 +33,11 @@ class Stop(enum.StrEnum):
     @property
     def forces_fail(self) -> bool:
         return self is not Stop.TURNS
+
+
+def is_capped(limits: RunLimits | None) -> bool:
+    """Whether the trial's turns, tokens or cost have a cap."""
+    return limits is not None and any(getattr(limits, stop) is not None for stop in Stop)
 
 
 class Meter:
@@ -196,3 +202,7 @@ class Meter:
     def cost(self, call: ModelCall) -> float | None:
         """The cost of one call, None when it is not known."""
         return self._prices.cost(call.model, call.usage)
+
+    def least_cost(self, call: ModelCall) -> float | None:
+        """The cost of what is known of one call, None when nothing is."""
+        return self._prices.least_cost(call.model, call.usage)

@@ -45,6 +45,9 @@ _GENERAL = _table(
 )
 """Types that count only where no status tells, as in an event of a stream. All others are faults of the API."""
 
+_FULL = ("invalid_request_error", "prompt is too long:")
+"""Type and first words by which the Messages API says, with status 400 and no code, that a context is full."""
+
 
 def fault_of_response(
     status: int, headers: Mapping[str, str], body: bytes | Mapping[str, Any]
@@ -52,8 +55,8 @@ def fault_of_response(
     """Cause, message and seconds to wait (None: not said) of a reply that is an error.
 
     `body` is what came, parsed or not; for an error event of a stream `status` is that of the stream, below 400. The
-    cause follows from the status and from the types and codes that the API names, never from words of a message. The
-    message is shortened and free of secrets and control characters.
+    cause follows from the status and from the types and codes that the API names, never from words of a message but
+    for one that has no code (`_FULL`). The message is shortened and free of secrets and control characters.
     """
     parsed = body if isinstance(body, Mapping) else _parse(body)
     error = parsed.get("error") if parsed is not None else None
@@ -96,6 +99,8 @@ def _cause(status: int, details: Mapping[str, Any]) -> Cause:
     for name in names:
         if name in _TELLING:
             return _TELLING[name]
+    if status == 400 and (details.get("type"), str(details.get("message"))[: len(_FULL[1])]) == _FULL:
+        return Cause.CONTEXT_FULL
     code = details.get("code")
     if status < 400 and isinstance(code, int) and 400 <= code < 600:
         status = code

@@ -153,3 +153,28 @@ class Ledger:
 
     def _broken(self, what: str) -> CoderEvalError:
         return CoderEvalError(f"the session's ledger {self._path} {what}, so what was spent is not known")
+
+
+def size(folder: Path) -> int:
+    """Bytes of the ledger in this folder, 0 when there is none."""
+    try:
+        return (folder / FILE).stat().st_size
+    except OSError:
+        return 0
+
+
+def entered(folder: Path, trial: str, begin: int = 0) -> dict[Kind, list[Decimal]]:
+    """The amounts that stand for `trial` behind the first `begin` bytes, as far as they can be read."""
+    found: dict[Kind, list[Decimal]] = {kind: [] for kind in KINDS}
+    try:
+        lines = (folder / FILE).read_bytes()[begin:].splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            if entry["trial"] == trial:
+                found[entry["kind"]].append(Decimal(entry["usd"]))
+        except (ValueError, LookupError, TypeError, InvalidOperation):
+            continue
+    return found

@@ -9,17 +9,23 @@ earlier/                    runs that used this directory before
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from .. import clock
 from ..errors import CoderEvalError
 from ..redaction import redact
 from ..text import wire
+from ..trajectory.model import Usage
+from ..trajectory.spending import Spending
+from . import ledger
 
 FORMAT = "codereval-run"
 OWN_NAMES = frozenset({"lock", "run.json", "trials", "active", "shared", "earlier"})
@@ -113,7 +119,8 @@ class RunDirectory:
         active = self.path / "active"
         active.mkdir(exist_ok=True)
         mark = active / f"{secrets.token_hex(8)}.json"
-        write_json(mark, {"folder": str(folder.relative_to(self.path)), "record": record})
+        begins = ledger.size(self.path / "shared")
+        write_json(mark, {"folder": str(folder.relative_to(self.path)), "record": record, "ledger": begins})
         return mark
 
     def close_active(self) -> Iterator[tuple[Path, dict[str, object]]]:
@@ -127,9 +134,24 @@ class RunDirectory:
                 continue
             if not (folder / "record.json").exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                write_json(folder / "record.json", content["record"])
-                yield folder, content["record"]
+                record = content["record"] | self._spending_of(content)
+                write_json(folder / "record.json", record)
+                yield folder, record
             mark.unlink()
+
+    def _spending_of(self, mark: Mapping[str, Any]) -> dict[str, object]:
+        """What the ledger tells of a trial that died; there may be calls that it did not come to enter."""
+        trial = mark["record"].get("trial", {}).get("id")
+        entered = ledger.entered(self.path / "shared", trial, mark.get("ledger", 0))
+        return {
+            "spending": _at_least(entered["agent"]),
+            "simulated_user_spending": _at_least(entered["simulated user"]),
+        }
+
+
+def _at_least(amounts: Sequence[Decimal]) -> dict[str, object]:
+    usage = Usage(cost_usd=float(sum(amounts)) if amounts else None)
+    return dataclasses.asdict(Spending(usage, len(amounts), tokens_complete=False, cost_complete=False))
 
 
 def write_json(path: Path, content: object) -> None:

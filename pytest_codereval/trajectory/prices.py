@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SETTING = "codereval_prices"
 EXPECTED = "MODEL INPUT OUTPUT [CACHE_WRITE CACHE_READ], prices in US dollars per million tokens, e.g. `my-model 3 15`"
+BUCKETS = ("input_tokens", "cache_creation_tokens", "cache_read_tokens", "output_tokens")
 MOST_TOKENS = 10**12
 """A call that claims more is not believed."""
 
@@ -120,6 +121,17 @@ class PriceList:
         if any(tokens is not None and not 0 <= tokens <= MOST_TOKENS for tokens in _buckets(usage)):
             return None
         return self._list_cost(model, usage, provider)
+
+    def least_cost(self, model: str | None, usage: Usage, provider: str | None = None) -> float | None:
+        """US dollars that one call cost at least: `cost`, else that of what is known of it; None when nothing is."""
+        if (cost := self.cost(model, usage, provider)) is not None:
+            return cost
+        known = {name: getattr(usage, name) or 0 for name in BUCKETS}
+        for counts in (known, {**known, "cache_creation_tokens": 0, "cache_read_tokens": 0}):
+            cost = self.cost(model, dataclasses.replace(usage, **counts), provider) if any(counts.values()) else None
+            if cost is not None:
+                return cost
+        return None
 
     def knows(self, model: str | None, provider: str | None = None) -> bool:
         """Whether calls of this model have a price."""

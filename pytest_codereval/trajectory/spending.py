@@ -8,9 +8,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from .model import ModelCall, Usage
-from .prices import PriceList
-
-BUCKETS = ("input_tokens", "cache_creation_tokens", "cache_read_tokens", "output_tokens")
+from .prices import BUCKETS, PriceList
 
 
 class BudgetTokens(NamedTuple):
@@ -26,7 +24,8 @@ class Spending:
     """Sums over `calls` replies of models: what is known of them.
 
     `usage` has None where not one call told anything. `tokens_complete` and `cost_complete` say that nothing is missing
-    in the sums; where they are False, the true sum is the one given or a larger one.
+    in the sums; where they are False, the true sum is the one given or a larger one: a call of which not all is known
+    costs at least what the known part of it does.
     """
 
     usage: Usage = dataclasses.field(default_factory=Usage)
@@ -79,12 +78,13 @@ def spending(calls: Iterable[ModelCall], prices: PriceList, provider: str | None
     """
     told = list(calls)
     costs = [prices.cost(call.model, call.usage, provider) for call in told]
+    least = [prices.least_cost(call.model, call.usage, provider) for call in told]
     ended = all(call.complete for call in told)
     buckets = {name: [getattr(call.usage, name) for call in told] for name in BUCKETS}
     return Spending(
         usage=Usage(
             **{name: _known_sum(counts) for name, counts in buckets.items()},
-            cost_usd=_known_cost(costs),
+            cost_usd=_known_cost(least),
         ),
         calls=len(told),
         tokens_complete=ended and not any(None in counts for counts in buckets.values()),

@@ -84,11 +84,6 @@ TRIED_AGAIN = ("rate_limited", "overloaded", "connection", "api_fault")
 """Causes that do not decide when they come once."""
 
 
-def expected(name: str, agent: str) -> str:
-    """As CAUSES. What is said of a full context before a reply begins, the Messages API says in words only."""
-    return "bad_request" if (name, agent) == ("context_full", "anthropic") else CAUSES[name]
-
-
 def occurs(name: str, agent: str) -> bool:
     """Whether the provider of the agent has such a fault: OpenAI has no reply that ends for a full context."""
     return (name, agent) != ("context_full-stop", "codex")
@@ -322,9 +317,9 @@ def print_table(title: str, place: Path, wanted: Sequence[tuple[str, str]], how:
     for (name, agent), found in zip(wanted, rows, strict=True):
         problems = list(found.problems())
         ended = (found.record["status"], found.record["cause"])
-        fits = [("error", expected(name, agent))]
+        fits = [("error", CAUSES[name])]
         if how is once:
-            fits = [("passed", None), *(fits if expected(name, agent) not in TRIED_AGAIN else [])]
+            fits = [("passed", None), *(fits if CAUSES[name] not in TRIED_AGAIN else [])]
         if ended not in fits:
             problems.append(f"ended as {ended}, not as {' or '.join(map(str, fits))}")
         wrong += [f"- {title}: {name}, {agent}: {problem}" for problem in problems]

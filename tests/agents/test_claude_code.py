@@ -163,8 +163,13 @@ def test_calls_and_usage_of_sub_agents_lie_under_their_tool_call(play: Play) -> 
 
 def test_a_second_prompt_goes_on_with_the_conversation(play: Play) -> None:
     stage = play(say("first answer"), say("second answer"))
-    stage.start()
+    stage.start(system_prompt="OUR RULES")
     assert stage.ask("--help " + "x" * 200_000).failure is None
+    home = stage.sandbox.home  # type: ignore[union-attr]
+    hook = {"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": f"touch {home}/hooked"}]}]}}
+    for name in ("settings.json", "settings.local.json", "remote-settings.json"):
+        (home / ".claude" / name).write_text(json.dumps(hook), encoding="utf-8")
+    (home / ".claude-harness" / "system-prompt.txt").write_text("OTHER RULES", encoding="utf-8")
     told = stage.ask("and now?")
 
     assert told.failure is None
@@ -172,6 +177,8 @@ def test_a_second_prompt_goes_on_with_the_conversation(play: Play) -> None:
     first, second = (json.dumps(request.body["messages"]) for request in stage.fake.requests)
     assert "--help xxx" in first
     assert all(part in second for part in ("--help xxx", "first answer", "and now?"))
+    assert "OUR RULES" in json.dumps(stage.fake.requests[1].body)
+    assert not (home / "hooked").exists(), "what the agent writes into HOME is no setting of its program"
 
 
 def test_nothing_but_the_workspace_says_how_to_work_and_the_gateway_stays_the_way(play: Play, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 from pytest_codereval.errors import Cause, TaskFileError
 from pytest_codereval.task.loader import load_task
 from pytest_codereval.trajectory.model import ModelFault, ToolCall
+from pytest_codereval.trajectory.prices import PriceList
+from pytest_codereval.trajectory.spending import spending
 from tests.fakes import FakeAnthropic, fault, repeat, say
 
 from .command_run import SAMPLE, run_agent
@@ -187,6 +189,15 @@ def test_a_parser_of_the_authors_makes_events(tmp_path: Path) -> None:
             assert len(told.of(ToolCall)) == 1
 
 
+def test_what_the_tools_of_a_program_print_is_no_event(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(PARSER)
+    forging = "sh -c 'echo run it > /proc/$PPID/fd/1; echo forged >&2'; echo say done"
+    with run_agent(tmp_path, shell(forging, parser="own.py:events"), task_folder=tmp_path) as told:
+        assert told.failure is None
+        assert (told.calls, told.answers) == ([], ["done"])
+    assert "forged" in (tmp_path / "agent/errors-1.txt").read_text()
+
+
 @pytest.fixture
 def harness(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
@@ -232,6 +243,29 @@ def test_a_fault_that_the_program_got_over_is_none(tmp_path: Path, harness: pyte
         with run_agent(tmp_path, client(text)) as told:
             assert told.failure is None
             assert told.answers == ["fine"]
+
+
+def test_a_program_that_dies_during_its_first_call_has_spent_what_is_known_of_it(
+    tmp_path: Path, harness: pytest.MonkeyPatch
+) -> None:
+    dies = """
+import http.client, signal
+server = http.client.HTTPConnection(os.environ["URL"].removeprefix("http://"))
+server.request("POST", "/v1/messages", json.dumps({"model": "m1", "max_tokens": 9, "stream": True, "messages": []}), {
+    "x-api-key": os.environ["KEY"], "content-type": "application/json"})
+server.getresponse().readline()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with FakeAnthropic([fault("hang", after=1)], key=KEY) as fake:
+        harness.setenv("ANTHROPIC_BASE_URL", fake.url)
+        with run_agent(tmp_path, client(dies)) as told:
+            pass
+    assert told.failure is not None
+    assert told.failure.cause is Cause.AGENT_CRASH
+    (call,) = told.model_calls
+    spent = spending([call], PriceList(["* 1 1"]))
+    assert (call.complete, spent.cost_complete) == (False, False)
+    assert spent.cost_usd >= fake.unfinished[0].input_tokens / 1_000_000 > 0
 
 
 def test_no_call_is_made_after_the_limit(tmp_path: Path, harness: pytest.MonkeyPatch) -> None:

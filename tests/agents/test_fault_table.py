@@ -10,7 +10,7 @@ from tests.fakes import fault, say
 
 from .claude_run import need_claude
 from .codex_run import put_codex_on_path
-from .fault_table import FAULTS, REFUSED, SLOW, TRIED_AGAIN, Play, Row, expected, once, persisting, run_session
+from .fault_table import CAUSES, FAULTS, REFUSED, SLOW, TRIED_AGAIN, Play, Row, once, persisting, run_session
 
 LEFT_OUT = (*SLOW, REFUSED, "429", "429-wait", "503", "403", "400", "cut-drop", "reset-midway")
 """Faults that take long because somebody waits, and those that only repeat another."""
@@ -53,7 +53,7 @@ def test_a_fault_is_an_error_when_it_persists_and_nothing_when_it_does_not(
 def check_persisting(agent: str, name: str, found: Row) -> None:
     """An error with its cause, and no token is made up or lost in silence."""
     record = found.record
-    assert (record["status"], record["cause"]) == ("error", expected(name, agent)), record["message"]
+    assert (record["status"], record["cause"]) == ("error", CAUSES[name]), record["message"]
     assert (found.attempts > 1) == (record["cause"] in TRIED_AGAIN)
     assert list(found.problems()) == []
     assert record["score"] is None

@@ -14,9 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_codereval.agents.gateway import outbox
 from pytest_codereval.agents.gateway.server import Gateway
+from pytest_codereval.agents.limits import Meter as LimitsMeter
+from pytest_codereval.agents.limits import Stop
 from pytest_codereval.errors import AgentError, Cause
+from pytest_codereval.task.setting_models import RunLimits
 from pytest_codereval.trajectory.model import ModelCall, ModelFault, Usage
+from pytest_codereval.trajectory.prices import PriceList
 
 from .gateway_upstream import (
     ASK,
@@ -49,11 +54,17 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
             monkeypatch.delenv(name)
     with contextlib.ExitStack() as stack:
 
-        def open_(url: str, provider: str = "anthropic", admit: Callable[[bool], bool] = lambda main: True) -> Gateway:
+        def open_(
+            url: str,
+            provider: str = "anthropic",
+            admit: Callable[[bool], bool] = lambda main: True,
+            *,
+            one_at_a_time: bool = False,
+        ) -> Gateway:
             base = {"gemini": "GOOGLE_GEMINI_BASE_URL"}.get(provider, f"{VARIABLES[provider]}_BASE_URL")
             monkeypatch.setenv(base, url)
             monkeypatch.setenv(f"{VARIABLES[provider]}_API_KEY", KEY)
-            gateway = Gateway(provider, admit)
+            gateway = Gateway(provider, admit, one_at_a_time)
             stack.callback(gateway.close)
             return gateway
 
@@ -408,6 +419,56 @@ def test_sub_agents_are_told_apart(opened: Open) -> None:
     assert (claude.parent_id, codex.parent_id, main.parent_id) == ("a17", "t2", None)
     assert asked == [False, False, True]
     assert (codex.id, main.id) == ("r1", "r1#2")
+
+
+def test_caps_are_exact_also_for_calls_that_are_made_at_once(opened: Open) -> None:
+    meter = LimitsMeter(RunLimits(max_turns=4), PriceList())
+    failing = reply(b"{}", status=500)
+    begun = threading.Barrier(20)
+
+    def ask() -> None:
+        begun.wait()
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            Client(gateway).all()
+
+    with upstream(answering(failing, failing, chunked(MESSAGE))) as server:
+        gateway = opened(server.url, admit=meter.admit, one_at_a_time=True)
+        threads = [threading.Thread(target=ask) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            select.select([gateway.wake], [], [], 0.01)
+            for event in gateway.events():
+                meter.take(event)
+        assert len(server.bodies) == 2 + 4
+    assert meter.stop is Stop.TURNS
+
+
+def test_a_call_that_hangs_holds_others_of_the_main_thread_back_for_a_while_only(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def play(connection: socket.socket, number: int) -> None:
+        if number == 1:
+            server.until_gone(connection)
+        else:
+            connection.sendall(chunked(MESSAGE))
+
+    with upstream(play) as server:
+        gateway = opened(server.url, one_at_a_time=True)
+        hanging = Client(gateway)
+        hanging.http.request("POST", "/v1/messages", json.dumps(ASK), hanging.headers)
+        until(lambda: server.bodies)
+        assert Client(gateway).all(**{"x-claude-code-agent-id": "a1"})[0] == 200
+        assert len(events_of(gateway, 1)) == 1
+        monkeypatch.setattr(outbox, "LONGEST_CALL", 0.05)
+        assert Client(gateway).all()[0] == 200
+        assert len(events_of(gateway, 1)) == 1
+        monkeypatch.undo()
+        hanging.vanish()
+        (cut,) = events_of(gateway, 1)
+        assert isinstance(cut, ModelCall)
+        assert not cut.complete
+        assert Client(gateway).all()[0] == 200
 
 
 @pytest.mark.parametrize(

@@ -60,3 +60,26 @@ def test_without_the_stop_the_verdict_is_that_of_the_end(repo: Repo, monkeypatch
 def test_by_default_nothing_is_judged_before_the_end(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     record = _dialogue(repo, monkeypatch)
     assert (record["status"], record["dialogue"]["between_turns"]) == ("failed", [])
+
+
+def test_calls_before_and_after_are_all_counted(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = {"bash": "relctl push a && relctl other; relctl push b"}
+    twice = {"type": "cli_called", "description": "twice", "tool": "relctl", "verb": "push", "min_count": 4}
+    repo.script(
+        "calls",
+        call,
+        {"say": "Done once."},
+        {"listen": True},
+        call,
+        {"say": "Done twice."},
+        success_criteria=[{**twice, "max_count": 4}],
+        sandbox={"record_cli": [{"tool": "relctl", "responses": [{"when": {"verb": "push"}, "stdout": "ok\n"}]}]},
+        simulation={"enabled": True, "persona": "p", "goal": "g", "check_criteria": "both"},
+    )
+    with FakeAnthropic([], user_turns=[say("Again."), say("<<<END>>>")]) as fake:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", fake.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-simulated-user")
+        repo.run()
+    record = repo.record("calls")
+    assert [each["status"] for each in record["dialogue"]["between_turns"]] == ["failed", "passed"]
+    assert (record["status"], len(record["invocations"]["calls"])) == ("passed", 6)

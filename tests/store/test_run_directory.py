@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_codereval.errors import CoderEvalError
+from pytest_codereval.store.ledger import Ledger
 from pytest_codereval.store.record import read_record
 from pytest_codereval.store.run_directory import RunDirectory, write_json
 
@@ -62,3 +64,25 @@ def test_a_foreign_record_is_refused(tmp_path: Path, text: str, message: str) ->
     (tmp_path / "record.json").write_text(text)
     with pytest.raises(CoderEvalError, match=message):
         read_record(tmp_path / "record.json")
+
+
+def test_the_record_of_a_trial_that_died_tells_what_it_surely_spent(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    ledger = Ledger(directory.shared)
+    ledger.add("a", "agent", 5, True)
+    for name in "ab":
+        record = {"status": "error", "trial": {"id": name}}
+        directory.mark_active(directory.new_trial(name, ""), record)
+    ledger.add("a", "agent", 0.1, True)
+    ledger.add("other", "agent", 7, True)
+    ledger.add("a", "agent", 0.2, False)
+    ledger.add("a", "simulated user", 0.01, True)
+    (_, of_a), (_, of_b) = sorted(directory.close_active())
+    assert json.loads((tmp_path / "trials/a/trial/record.json").read_text()) == of_a
+    told = [(one["usage"]["cost_usd"], one["calls"], one["cost_complete"]) for one in map(_spent, (of_a, of_b))]
+    assert told == [(0.3, 2, False), (None, 0, False)]
+    assert of_a["simulated_user_spending"]["usage"]["cost_usd"] == 0.01  # type: ignore[index]
+
+
+def _spent(record: dict[str, object]) -> Any:
+    return record["spending"]

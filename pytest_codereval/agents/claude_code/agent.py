@@ -14,6 +14,7 @@ from ...redaction import redact
 from ...sandbox.protocol import Phase, ProcessResult
 from ...trajectory.model import Event
 from ..gateway.server import Gateway
+from ..limits import is_capped
 from ..program import Launch, run_program
 from ..protocol import Job
 from .calls import ModelCalls
@@ -51,11 +52,11 @@ class TheAgent:
         config = cast("ClaudeCodeAgent", job.config)
         self._program = find_program()
         self._settings = settings(job, config)
-        self._gateway = Gateway("anthropic", job.admit)
+        self._gateway = Gateway("anthropic", job.admit, one_at_a_time=is_capped(job.task.run_limits))
         self._environment = program_environment(job.sandbox, self._gateway.url)
         refuse_foreign_files(job.sandbox, not {"project", "local"}.isdisjoint(sources(config)))
         try:
-            self._arguments = arguments(job, config)
+            arguments(job, config)
         except OSError as error:
             raise AgentError(Cause.SANDBOX, f"HOME of the sandbox cannot be written: {error}") from error
 
@@ -96,11 +97,12 @@ class TheAgent:
     def _launch(self, prompt: str) -> Launch:
         assert self._gateway is not None
         try:
+            given = arguments(self._job, cast("ClaudeCodeAgent", self._job.config))
             written = settings_file(self._job, self._settings, self._gateway.url, self._gateway.token)
         except OSError as error:
             raise AgentError(Cause.AGENT_CRASH, f"HOME of the sandbox cannot be written: {error}") from error
         resumed = [f"--resume={self._session}"] if self._session is not None else []
-        self._argv = [self._program, *self._arguments, "--settings", str(written), *resumed]
+        self._argv = [self._program, *given, "--settings", str(written), *resumed]
         return Launch(self._argv, self._environment, prompt.encode("utf-8", "replace"), private_output=True)
 
     def _note_start(self, told: Mapping[str, Any]) -> None:

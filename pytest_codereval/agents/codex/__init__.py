@@ -14,6 +14,7 @@ from ...sandbox.protocol import Phase
 from ...text import tail
 from ...trajectory.model import Event, ModelCall, ToolCall
 from ..gateway.server import Gateway
+from ..limits import is_capped
 from ..program import Launch, run_program
 from ..protocol import Job
 from .installation import find_program
@@ -52,7 +53,7 @@ class TheAgent:
         _refuse_unshadowed(job)
         self._program = find_program()
         version = self._version(job)
-        self._gateway = gateway = Gateway("openai", job.admit)
+        self._gateway = gateway = Gateway("openai", job.admit, one_at_a_time=is_capped(job.task.run_limits))
         self._settings = config_toml(job, gateway.url).encode()
         job.sandbox.write_home(SETTINGS_FILE, self._settings)
         self._link_skills(job)

@@ -12,6 +12,7 @@ from ...errors import AgentError, Cause
 from ...task.program_rules import below_home
 from ...task.program_template import filled, placeholders_in
 from ...trajectory.model import Event, ModelCall, ModelFault
+from ..limits import is_capped
 from ..program import Launch, LineReader, run_program
 from ..protocol import Job
 from .placing import find_program, place_skills
@@ -44,7 +45,7 @@ class TheAgent:
         if config.api != "none":
             from ..gateway.server import Gateway
 
-            self._gateway = Gateway(config.api, job.admit)
+            self._gateway = Gateway(config.api, job.admit, one_at_a_time=is_capped(job.task.run_limits))
         find_program(job, self._filled(config.command[0]) if not placeholders_in(config.command[0]) else None)
         place_skills(job, below_home(config.skills_to))
         for path, content in config.files.items():
@@ -105,7 +106,7 @@ class TheAgent:
                     Cause.CONFIGURATION, f"{name} of the program {what}; a prompt can go by prompt_mode: stdin or file"
                 )
         stdin = _bytes(prompt) if config.prompt_mode == "stdin" else b""
-        return Launch(argv, env, stdin)
+        return Launch(argv, env, stdin, private_output=self._parser is not None)
 
     def _filled(self, value: Any, prompt: str = "") -> Any:
         return filled(value, lambda name: self._value(name, prompt))

@@ -88,6 +88,7 @@ class Exchange:
         self._number = f"call-{next(_numbers)}"
         self._started = 0.0
         self._told = threading.Lock()
+        self._is_admitted = False
 
     def run(self, answer: Answer) -> None:
         """Raises ClientGone when the connection is of no more use."""
@@ -121,6 +122,8 @@ class Exchange:
             fault = ModelFault(name, cause, message, status=200, time=clock.now())
         if fault is not None:
             outbox.put(dataclasses.replace(fault, id=name))
+        if self._is_admitted:
+            outbox.ended(self._is_main)
 
     def _model_call(self, name: str) -> ModelCall:
         reading = self._meter.reading if self._meter else None
@@ -139,12 +142,17 @@ class Exchange:
     def _admitted(self, answer: Answer) -> bool:
         if self._call.dialect is None:
             return True
-        if self._route.outbox.admit(self._call.sub_agent is None, self._gone):
+        self._is_admitted = self._route.outbox.admit(self._is_main, self._gone)
+        if self._is_admitted:
             return True
         if self._gone():
             raise ClientGone
         answer.error(400, STOPPED)
         return False
+
+    @property
+    def _is_main(self) -> bool:
+        return self._call.sub_agent is None
 
     def _gone(self) -> bool:
         return self._upstream.aborted or hung_up(self._connection)

@@ -12,11 +12,15 @@ from ...trajectory.model import ModelCall, ModelFault
 LONGEST_WAIT = 10.0
 """Seconds that a call waits for a consumer that takes nothing."""
 
+LONGEST_CALL = 120.0
+"""Seconds that a call waits for another one that does not end."""
+
 
 class Outbox:
     """Events for one consumer, from many threads."""
 
-    def __init__(self, admit: Callable[[bool], bool]) -> None:
+    def __init__(self, admit: Callable[[bool], bool], one_at_a_time: bool = False) -> None:
+        """`one_at_a_time` holds a call of the main thread back while another one is under way."""
         self.wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.refused = False
         self._admit = admit
@@ -25,6 +29,9 @@ class Outbox:
         self._ids: set[str] = set()
         self._changed = threading.Condition()
         self._admission = threading.Lock()
+        self._one_at_a_time = one_at_a_time
+        self._main_admission = threading.Lock()
+        self._main_calls = 0
 
     def put(self, event: ModelCall | ModelFault) -> None:
         with self._changed:
@@ -65,8 +72,17 @@ class Outbox:
     def admit(self, main: bool, gone: Callable[[], bool]) -> bool:
         """Whether a call may be made, asked one call at a time, once all that was told before has been taken.
 
-        `gone` says that the caller no longer waits; `nudge` makes it looked at. Past `LONGEST_WAIT` it is asked anyhow.
+        `gone` says that the caller no longer waits; `nudge` makes it looked at. Past `LONGEST_WAIT` it is asked anyhow,
+        and past `LONGEST_CALL` where another call is waited for. What was admitted has to be `ended`.
         """
+        if not (main and self._one_at_a_time):
+            return self._ask(main, gone)
+        with self._main_admission:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._main_calls or self.refused or gone(), LONGEST_CALL)
+            return self._ask(main, gone)
+
+    def _ask(self, main: bool, gone: Callable[[], bool]) -> bool:
         with self._admission:
             with self._changed:
                 self._changed.wait_for(lambda: not self._events or gone(), LONGEST_WAIT)
@@ -77,11 +93,19 @@ class Outbox:
             except BaseException as error:
                 self._failure = error
                 admitted = False
-            if not admitted:
-                with self._changed:
+            with self._changed:
+                self._main_calls += admitted and main
+                if not admitted:
                     self.refused = True
                     self._ring()
+                    self._changed.notify_all()
             return admitted
+
+    def ended(self, main: bool) -> None:
+        """A call that was admitted has come to its end, and what it used has been told."""
+        with self._changed:
+            self._main_calls -= main
+            self._changed.notify_all()
 
     def nudge(self) -> None:
         with self._changed:

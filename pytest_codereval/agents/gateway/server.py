@@ -21,10 +21,12 @@ class Gateway:
     url: str
     token: str
 
-    def __init__(self, provider: str, admit: Callable[[bool], bool]) -> None:
+    def __init__(self, provider: str, admit: Callable[[bool], bool], one_at_a_time: bool = False) -> None:
         """`provider` is a name of `credentials.PROVIDERS`. Raises AgentError(NO_CREDENTIALS).
 
         `admit` is called from other threads, one call at a time; what it raises is raised by `events`.
+        With `one_at_a_time` no call of the main thread is admitted while another one is under way, so that caps are
+        kept exactly.
         """
         known = credentials(provider)
         from .connections import Connections
@@ -33,7 +35,7 @@ class Gateway:
         from .outbox import Outbox
         from .upstream import Client
 
-        self._outbox = Outbox(admit)
+        self._outbox = Outbox(admit, one_at_a_time)
         self._client = Client()
         self._hang_ups = HangUps()
         self.token = f"codereval-{secrets.token_hex(20)}"

@@ -104,14 +104,16 @@ class Spool:
 
         To be called when the processes that make calls are dead: a record that is not complete now is a fault.
         """
-        calls = self.so_far()
-        self._taken = True
-        return calls
+        return self._take(last=True)
 
     def so_far(self) -> tuple[SpooledCall, ...]:
         """As `take`, but what comes later is taken in too."""
+        return self._take(last=False)
+
+    def _take(self, *, last: bool) -> tuple[SpooledCall, ...]:
         with self._lock:
             self._complete()
+            self._taken = last
         if self._desk is not None:
             self._desk.settle()
         return tuple(sorted(self._records, key=lambda call: call.time))
