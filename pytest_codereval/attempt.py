@@ -28,7 +28,8 @@ from .sandbox.snapshot import Manifest, snapshot
 from .sandbox.staging import prepare_mock_dirs, stage_workspace
 from .store import record as records
 from .text import tail
-from .trajectory.model import Event, Message
+from .trajectory.checking import checked
+from .trajectory.model import Event, Message, ModelCall
 
 if TYPE_CHECKING:
     from .task.models import AgentConfig, RecordedTool
@@ -166,7 +167,7 @@ class Attempt:
         plan = self._plan
         skills = make_projection(self._task, plan.spec.path.parent, sandbox, keep_out)
         self.plugin_notes = skills.notes
-        self._agent = agents.create(plan.agent_name)
+        self._agent = agents.create(plan.agent_name, plan.config)
         self._agent.start(
             Job(
                 task=self._task,
@@ -213,7 +214,14 @@ class Attempt:
         self.failure = self.failure or error
 
     def _take(self, event: Event) -> None:
-        self._tell(dataclasses.replace(event, attempt=self.number))
+        """Raises AgentError(AGENT_CRASH) for what is no event. What a senseless call of a model used is unknown."""
+        try:
+            told = checked(event)
+        except ValueError as error:
+            if isinstance(event, ModelCall):
+                self._tell(ModelCall("senseless", None, complete=False, ended=clock.now(), attempt=self.number))
+            raise AgentError(Cause.AGENT_CRASH, f"the agent {self._plan.agent_name!r}: {error}") from None
+        self._tell(dataclasses.replace(told, attempt=self.number))
 
     # -- seal
 
@@ -249,13 +257,16 @@ class Attempt:
         return None
 
     def _stop_agent(self) -> None:
-        """What the agent still has to tell, such as the usage of a call that was cut, counts too."""
+        """What the agent still has to tell, such as the usage of a call that was cut, counts too: all of it."""
         agent, self._agent = self._agent, None
         if agent is None:
             return
         try:
             for event in agent.stop():
-                self._take(event)
+                try:
+                    self._take(event)
+                except AgentError as error:
+                    self.fail(error)
         except AgentError as error:
             self.fail(error)
 

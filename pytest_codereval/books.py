@@ -41,11 +41,13 @@ class Books:
         """
         key = (type(event), event.attempt, getattr(event, "id", len(self._events)))
         self._events[key] = event
-        if isinstance(event, ModelCall):
-            self._enter("agent", event)
-        elif isinstance(event, ModelFault) and event.cause is Cause.RATE_LIMITED:
-            self._note_limit(event, self.provider)
-        self.meter.take(event)
+        try:
+            self.meter.take(event)
+        finally:
+            if isinstance(event, ModelCall):
+                self._enter("agent", event)
+            elif isinstance(event, ModelFault) and event.cause is Cause.RATE_LIMITED:
+                self._note_limit(event, self.provider)
 
     def tell_simulated(self, event: ModelCall | ModelFault) -> None:
         """Keep a call of the model that plays the user."""
@@ -81,8 +83,7 @@ class Books:
 
     def trajectory(self, attempt: int) -> Trajectory:
         """All events so far; `attempt` is the last attempt."""
-        calls = [each for each in self._events.values() if isinstance(each, ModelCall) and each.attempt == attempt]
-        turns = sum(1 for call in calls if call.complete and call.parent_id is None)
+        turns = self.meter.turns(attempt)
         return Trajectory(tuple(self._events.values()), self.spending.usage, turns, attempt)
 
     @property
@@ -95,7 +96,13 @@ class Books:
         """What the model that plays the user used."""
         return spending(self._simulated_calls, self._session.prices)
 
-    def plain_tokens(self) -> int:
-        """Tokens of the agent, input and output, without those that a cache held or took."""
+    def plain_tokens(self) -> int | None:
+        """Tokens of the agent, input and output, without those that a cache held or took.
+
+        None when a reply that is whole does not tell them. Those that broke off count by what they told.
+        """
+        calls = [event.usage for event in self._events.values() if isinstance(event, ModelCall) and event.complete]
+        if any(None in (usage.input_tokens, usage.output_tokens) for usage in calls):
+            return None
         spent = self.spending
         return spent.input_tokens + spent.output_tokens

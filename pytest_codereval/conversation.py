@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterator
 
+from . import clock
 from .attempt import Attempt, Plan
 from .books import Books
 from .dialog.talk import make_talk
@@ -21,27 +23,39 @@ class Conversation:
         self._plan = plan
         self._attempt = attempt
         self._books = books
-        self._talk = make_talk(plan.spec.task, prompt, books.tell_simulated, books.plain_tokens, prices)
+        self._talk = make_talk(plan.spec.task, prompt, books.tell_simulated, books.plain_tokens, prices, plan.patience)
+        self._not_the_agents = 0.0
         self._between_turns: list[dict[str, object]] = []
 
     def hold(self, deadline: float) -> None:
         """Let the agent answer its user until the dialogue is over, a limit is reached, it fails or time is up.
 
-        What went wrong with the agent is kept in the attempt. Raises AgentError when the user's side failed.
+        The time that the user and the criteria take is not the agent's: it moves the deadline. What went wrong with the
+        agent is kept in the attempt. Raises AgentError when the user's side failed.
         """
         meter = self._books.meter
         with contextlib.closing(self._talk) as talk:
-            said = talk.opening(deadline)
+            with self._off_the_clock():
+                said = talk.opening(deadline)
             while said is not None:
                 meter.begin_run()
-                self._attempt.run(said, deadline, lambda: meter.stop is None)
+                self._attempt.run(said, deadline + self._not_the_agents, lambda: not meter.overrun)
                 if self._attempt.failure is not None or meter.stop is not None:
                     talk.end(Ending.AGENT_STOPPED, self._answer)
                     return
-                if self._passes_already():
-                    talk.end(Ending.CRITERIA_PASSED, self._answer)
-                    return
-                said = talk.answer(self._answer, deadline)
+                with self._off_the_clock():
+                    if self._passes_already():
+                        talk.end(Ending.CRITERIA_PASSED, self._answer)
+                        return
+                    said = talk.answer(self._answer, deadline + self._not_the_agents)
+
+    @contextlib.contextmanager
+    def _off_the_clock(self) -> Iterator[None]:
+        begun = clock.monotonic()
+        try:
+            yield
+        finally:
+            self._not_the_agents += clock.monotonic() - begun
 
     def _passes_already(self) -> bool:
         """Judge between two turns where the dialogue asks for it; whether that ends the dialogue."""

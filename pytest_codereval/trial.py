@@ -100,6 +100,7 @@ class Trial:
                 self.seal()
                 with self._guarded():
                     self._meter.refuse_unknown()
+                    self._refuse_cap_of_retries()
             except TrialError as error:
                 if not self._may_try_again(error):
                     raise
@@ -159,7 +160,7 @@ class Trial:
         simulation = self.task.simulation
         simulated = simulation is not None and simulation.enabled
         if simulation is not None and simulated and self.settings.session.has_budget:
-            self._meter.check_price(direct_name(simulation.model))
+            self._meter.check_price(direct_name(simulation.model), "simulation.model")
         if simulated or self.agent_name not in agents.SCRIPTED:
             self.settings.session.refuse_when_spent()
 
@@ -179,6 +180,7 @@ class Trial:
             patience = self._task_timeout if self._deadline is None else self._deadline - clock.monotonic()
             with self.settings.session.turn(self._books.provider, patience):
                 if self._deadline is None:
+                    self._refuse_before_spending()
                     self._deadline = clock.monotonic() + self._task_timeout
                 try:
                     self._conversation = Conversation(
@@ -207,6 +209,18 @@ class Trial:
                 if self._attempt.sealed:
                     self._mark("sealed")
 
+    def _refuse_cap_of_retries(self) -> None:
+        """A cap that only the retries used up says nothing of the agent: the trial ends as its earlier attempt did."""
+        stop, number = self._stop, self._last.number
+        if stop is None or not stop.forces_fail or not self._earlier or self._meter.exceeded_alone(number):
+            return
+        earlier = self._earlier[-1]
+        raise TrialError(
+            Cause(str(earlier["cause"])),
+            f"attempt {number} went over {stop}, together with what was used before it; the attempt before it ended "
+            f"with: {earlier['message']}",
+        )
+
     def _may_try_again(self, error: TrialError) -> bool:
         """Whether the cause permits a further attempt and there is time for it; then it is made ready.
 
@@ -223,17 +237,19 @@ class Trial:
         wait = max(consequence.first_wait * self.settings.session.patience * 2**tries, asked or 0.0)
         if clock.monotonic() + wait >= self._deadline:
             return False
+        self.fault = None
         with self._guarded():
             time.sleep(wait)
             try:
                 self._refuse_before_spending()
             except TrialError as reason:
-                self.fault = TrialError(error.cause, f"{error} (not tried again: {reason})")
-                raise self.fault from None
-            self._earlier.append(attempt.describe(error, wait))
+                raise TrialError(error.cause, f"{error} (not tried again: {reason})") from None
+            self._run_post_hooks()
+            described = attempt.describe(error, wait) | {"post_run": [hook.described() for hook in self._post_runs]}
+            self._earlier.append(described)
+            self._post_runs.clear()
             attempt.close()
             attempt.put_aside()
-        self.fault = None
         return True
 
     # -- grade
@@ -291,7 +307,7 @@ class Trial:
                 self.seal()
             self._mark("finished")
             self._write_record()
-            if self.task.post_run and self._attempt is not None and self._attempt.agent_is_dead:
+            if self.task.post_run:
                 self._run_post_hooks()
                 self._write_record()
             active.unlink(missing_ok=True)
@@ -309,8 +325,8 @@ class Trial:
             raise
 
     def _run_post_hooks(self) -> None:
-        attempt = self._last
-        if attempt.sandbox is None or attempt.material is None:
+        attempt = self._attempt
+        if attempt is None or not attempt.agent_is_dead or attempt.sandbox is None or attempt.material is None:
             return
         with contextlib.suppress(TrialError):
             attempt.sandbox.end_preparation()
@@ -326,7 +342,7 @@ class Trial:
         assert self.folder is not None
         try:
             write_json(self.folder / "record.json", self._record())
-        except (OSError, TypeError, ValueError) as error:
+        except (OSError, TypeError, ValueError, RecursionError) as error:
             raise TrialError(Cause.EVIDENCE_LOST, f"the record could not be written: {error}") from None
 
     @functools.cached_property

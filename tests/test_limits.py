@@ -171,3 +171,32 @@ def test_a_rate_limit_of_the_simulated_user_holds_agents_of_its_provider_off(ses
         pass
     with session.turn("openai", 0.0):
         pass
+
+
+def test_a_call_that_is_not_admitted_does_not_break_the_run_off() -> None:
+    """The agent ends by itself, so that what it did before is told to the end."""
+    meter = _meter(max_turns=1)
+    meter.take(_call("a", 1, 0, 0, 1))
+    assert not meter.admit(True)
+    assert (meter.stop, meter.overrun) == (Stop.TURNS, False)
+    meter.take(_call("b", 1, 0, 0, 1))
+    assert meter.overrun
+
+
+def test_turns_are_counted_anew_in_each_run_and_all_in_the_attempt() -> None:
+    meter = _meter(max_turns=2)
+    for run in range(3):
+        meter.begin_run()
+        for number in range(2):
+            assert meter.admit(True)
+            meter.take(_call(f"{run}-{number}", 1, 0, 0, 1))
+    assert (meter.stop, meter.turns(1), meter.turns(2)) == (None, 6, 0)
+
+
+def test_a_call_under_way_when_the_agent_is_stopped_does_not_make_the_trial_an_error() -> None:
+    meter = _meter(max_turns=1, max_total_tokens=1000)
+    meter.take(_call("a", 1, 0, 0, 1))
+    assert not meter.admit(True)
+    meter.take(_call("sub", complete=False, parent_id="t"))
+    meter.refuse_unknown()
+    assert not meter.spending.tokens_complete

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import AgentError, Cause
@@ -43,7 +44,8 @@ def is_capped(limits: RunLimits | None) -> bool:
 class Meter:
     """Counts turns, tokens and cost of one trial over all its attempts.
 
-    `stop` is the cap that was reached. `admit` may be called from any thread.
+    `stop` is the cap that was reached. `overrun` tells that one was passed, so that the agent must not go on; an agent
+    whose next call is not admitted ends by itself, once all that it did is told. `admit` may be called from any thread.
     """
 
     def __init__(self, limits: RunLimits | None, prices: PriceList, session_cap: bool = False) -> None:
@@ -57,31 +59,50 @@ class Meter:
         self._broken: set[tuple[int, str]] = set()
         self._senseless: set[tuple[int, str]] = set()
         self._turns: set[tuple[int, str]] = set()
+        self._turns_before = 0
         self.stop: Stop | None = None
+        self.overrun = False
 
     @property
     def max_turns(self) -> int | None:
         return self._limits.max_turns if self._limits else None
 
-    def check_price(self, model: str | None) -> None:
-        """Raise AgentError(UNPRICED), before anything is spent, when a budget needs a price that is not known."""
+    def check_price(self, model: str | None, keys: str = "agent.model, --codereval-model") -> None:
+        """Raise AgentError(UNPRICED), before anything is spent, when a budget needs a price that is not known.
+
+        `keys` are where the model is named.
+        """
         if self._needs_prices and not self._prices.knows(model):
             named = f"the price of the model {model!r} is not known" if model else "the agent's model is not named"
             raise AgentError(
                 Cause.UNPRICED,
-                f"{named}, so a budget in dollars cannot be kept; name it (agent.model, --codereval-model) and give "
-                "its price in the ini setting codereval_prices",
+                f"{named}, so a budget in dollars cannot be kept; name it ({keys}) and give its price in the ini "
+                "setting codereval_prices",
             )
 
     def begin_run(self) -> None:
         """Start to count turns anew: the cap is for each run of the agent."""
         with self._lock:
-            self._turns.clear()
+            self._turns_before = len(self._turns)
+
+    def turns(self, attempt: int) -> int:
+        """How many turns an attempt took."""
+        with self._lock:
+            return sum(1 for number, _ in self._turns if number == attempt)
+
+    def exceeded_alone(self, attempt: int) -> bool:
+        """Whether what this attempt used is over a cap, whatever those before it used."""
+        with self._lock:
+            return self._over([call for (number, _), call in self._calls.items() if number == attempt]) is not None
+
+    @property
+    def _turns_of_run(self) -> int:
+        return len(self._turns) - self._turns_before
 
     def admit(self, main: bool) -> bool:
         """Whether another call of a model may be made."""
         with self._lock:
-            if self.stop is None and main and self.max_turns is not None and len(self._turns) >= self.max_turns:
+            if self.stop is None and main and self.max_turns is not None and self._turns_of_run >= self.max_turns:
                 self.stop = Stop.TURNS
             return self.stop is None
 
@@ -101,7 +122,9 @@ class Meter:
                 self._turns.add(key)
             else:
                 self._turns.discard(key)
-            self.stop = self.stop or self._exceeded() or self._one_turn_more()
+            passed = self._over(self._calls.values()) or self._one_turn_more()
+            self.stop = self.stop or passed
+            self.overrun = self.overrun or passed is not None
         if event.complete:
             self._refuse_unknown(event)
 
@@ -117,9 +140,10 @@ class Meter:
     def refuse_unknown(self) -> None:
         """Raise AgentError(USAGE_UNKNOWN or UNPRICED) when a cap was not reached only as far as is known.
 
-        Replies that broke off count by what they told, and the sums are marked as incomplete.
+        Replies that broke off count by what they told, and the sums are marked as incomplete. So do those that were
+        under way when the agent was stopped.
         """
-        if self.stop is not None and self.stop.forces_fail:
+        if self.stop is not None:
             return
         for key, call in list(self._calls.items()):
             if key not in self._broken:
@@ -132,6 +156,12 @@ class Meter:
         untold = [name for name in counted if getattr(call.usage, name) is None]
         if not untold and not unpriced:
             return
+        if unpriced and call.usage.extras:
+            raise AgentError(
+                Cause.UNPRICED,
+                "a call of the model used more than its tokens tell (such as a web search of the API, or a cache for an "
+                f"hour), so {' and '.join(self._caps)} cannot be kept",
+            )
         if unpriced and call.model is not None:
             self.check_price(call.model)
             if not untold:
@@ -172,13 +202,14 @@ class Meter:
 
     def _one_turn_more(self) -> Stop | None:
         """An agent that did not ask `admit` stops at its first reply beyond the cap."""
-        return Stop.TURNS if self.max_turns is not None and len(self._turns) > self.max_turns else None
+        return Stop.TURNS if self.max_turns is not None and self._turns_of_run > self.max_turns else None
 
-    def _exceeded(self) -> Stop | None:
+    def _over(self, calls: Iterable[ModelCall]) -> Stop | None:
+        """The cap on tokens or cost that these calls go over."""
         limits = self._limits
         if limits is None:
             return None
-        spent = self._spending()
+        spent = spending(calls, self._prices)
         used = spent.for_budget(
             count_cached_input=limits.count_cached_input, count_cache_creation=limits.count_cache_creation
         )
@@ -194,10 +225,7 @@ class Meter:
     def spending(self) -> Spending:
         """What the trial has used so far."""
         with self._lock:
-            return self._spending()
-
-    def _spending(self) -> Spending:
-        return spending(self._calls.values(), self._prices)
+            return spending(self._calls.values(), self._prices)
 
     def cost(self, call: ModelCall) -> float | None:
         """The cost of one call, None when it is not known."""

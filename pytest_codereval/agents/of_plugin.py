@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import clock
 from ..errors import AgentError, Cause, TrialError
-from ..trajectory.checking import checked
 from ..trajectory.model import Event, ModelCall, ModelFault
+from .protocol import MOST_EVENTS, time_is_up
 
 if TYPE_CHECKING:
     from .protocol import Agent, Job
@@ -24,9 +25,6 @@ GRACE = 3.0
 
 LONGEST_START = 60.0
 """Seconds that an agent may take to start."""
-
-MOST_EVENTS = 1_000_000
-"""Events that one run may tell."""
 
 _END = object()
 _Result = TypeVar("_Result")
@@ -42,6 +40,7 @@ class AgentOfPlugin:
         self._worker = _Worker(f"codereval-agent-{name}")
         self._over = False
         self._runs = 0
+        self._untold: ModelCall | None = None
 
     def start(self, job: Job) -> None:
         """See `protocol.Agent.start`."""
@@ -56,21 +55,40 @@ class AgentOfPlugin:
 
     def run(self, prompt: str, deadline: float) -> Iterator[Event]:
         """See `protocol.Agent.run`. That the agent told of no call of a model is told as a call of unknown usage."""
+        yield from self._unknown()
         self._runs += 1
-        has_told = False
+        self._untold = call = ModelCall(f"untold-{self._runs}", None, complete=False, started=clock.now())
+        try:
+            with contextlib.closing(self._events(prompt, deadline)) as events:
+                for event in events:
+                    yield self._noted(event)
+        except TrialError:
+            if self._worker.busy:
+                self._untold = call
+            yield from self._unknown()
+            raise
+        yield from self._unknown()
+
+    def _noted(self, event: Event) -> Event:
+        if isinstance(event, ModelCall | ModelFault):
+            self._untold = None
+        return event
+
+    def _unknown(self) -> Iterator[Event]:
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            yield dataclasses.replace(untold, ended=clock.now())
+
+    def _events(self, prompt: str, deadline: float) -> Generator[Event]:
         events = self._do(lambda: iter(self._made.run(prompt, deadline)), _until(deadline), "run")
         try:
             for _ in range(MOST_EVENTS):
                 event = self._do(lambda: next(events, _END), _until(deadline), "run")
                 if event is _END:
-                    if not has_told:
-                        yield ModelCall(f"untold-{self._runs}", None, complete=False, ended=clock.now())
                     return
                 if clock.monotonic() >= deadline + GRACE:
-                    raise AgentError(Cause.TURN_TIMEOUT, f"{self._name} went on past its deadline")
-                told = self._checked(event)
-                has_told = has_told or isinstance(told, ModelCall | ModelFault)
-                yield told
+                    raise time_is_up(self._name)
+                yield cast("Event", event)
             raise self._crash(f"told more than {MOST_EVENTS} events in one run")
         finally:
             close = getattr(events, "close", None)
@@ -83,9 +101,13 @@ class AgentOfPlugin:
         try:
             if self._agent is not None:
                 told = self._do(lambda: list(self._made.stop() or ()), GRACE, "stop")
-                yield from map(self._checked, told)
+                yield from map(self._noted, told)
+        except TrialError:
+            yield from self._unknown()
+            raise
         finally:
             self._worker.end()
+        yield from self._unknown()
 
     def _do(self, call: Callable[[], _Result], seconds: float, what: str) -> _Result:
         """The result of a call in the agent's thread. Raises TrialError."""
@@ -106,12 +128,6 @@ class AgentOfPlugin:
 
     def _crash(self, what: str) -> AgentError:
         return AgentError(Cause.AGENT_CRASH, f"{self._name}: {what}")
-
-    def _checked(self, event: object) -> Event:
-        try:
-            return checked(event)
-        except ValueError as error:
-            raise self._crash(str(error)) from None
 
 
 def _until(deadline: float) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,13 +15,25 @@ from ..errors import AgentError, Cause
 from ..redaction import redact_bytes
 from ..sandbox.protocol import Phase, ProcessResult
 from ..trajectory.model import Event
-from .protocol import Job
+from .protocol import MOST_EVENTS, Job, time_is_up
 
 if TYPE_CHECKING:
     from .gateway.server import Gateway
 
+LAST_WORDS = 5.0
+"""Seconds for a program to end once it was refused a call of its model."""
+
+PAUSE = 0.02
+"""Seconds between two looks at a program that is to end."""
+
 LONGEST_LINE = 64_000_000
 """Bytes; a line that is longer ends the run as a crash."""
+
+LOOPBACK = "127.0.0.1,localhost"
+"""Where a gateway is, as NO_PROXY has it."""
+
+MOST_OUTPUT = 1_000_000_000
+"""Bytes on standard output in one run; more end it as a crash."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,39 +64,49 @@ def run_program(
 ) -> Iterator[Event]:
     """Run the program until it ends, until `deadline`, or until the gateway had to refuse it a call of the model.
 
-    What it printed before that call is read, and how it ends after it does not matter. What is read is kept in
+    After such a call it gets `LAST_WORDS` to end by itself, as what it did before is told late by some programs; how it
+    ends then does not matter. What is read is kept in
     `job.artifacts` as `output-N.jsonl` and `errors-N.txt`. Raises AgentError, also AgentError(TURN_TIMEOUT) past the
     deadline.
     """
+    with contextlib.closing(_events(job, launch, reader, deadline, gateway)) as events:
+        for number, event in enumerate(events):
+            if number >= MOST_EVENTS:
+                raise AgentError(Cause.AGENT_CRASH, f"the agent told more than {MOST_EVENTS} events in one run")
+            yield event
+
+
+def _events(job: Job, launch: Launch, reader: LineReader, deadline: float, gateway: Gateway | None) -> Generator[Event]:
     with _Keeping(job.artifacts) as kept:
         stream = job.sandbox.stream(
             launch.argv,
             phase=Phase.AGENT,
             timeout=deadline - clock.monotonic(),
-            env=launch.env,
+            env=_past_proxies(job, launch.env) if gateway else launch.env,
             stdin=launch.stdin,
             wake=gateway.wake if gateway else None,
             private_output=launch.private_output,
         )
         result: ProcessResult | None = None
-        refused = False
-        rest = b""
+        refused_at: float | None = None
+        lines = _Lines()
         try:
-            while result is None and not refused:
-                refused = gateway is not None and gateway.refused
+            while result is None and (refused_at is None or clock.monotonic() < refused_at + LAST_WORDS):
                 try:
                     piece = next(stream)
+                    whole = lines.cut(piece)
                 except StopIteration as end:
                     result = end.value
-                    piece = b"\n" if rest else b""
-                *lines, rest = (rest + piece).split(b"\n")
-                if len(rest) > LONGEST_LINE:
-                    raise AgentError(Cause.AGENT_CRASH, f"the agent printed a line of more than {LONGEST_LINE} bytes")
-                for line in lines:
+                    whole = lines.rest()
+                for line in whole:
                     kept.output(line)
                     yield from reader.read(line)
                 if gateway is not None:
                     yield from gateway.events()
+                    if gateway.refused and result is None:
+                        refused_at = refused_at or clock.monotonic()
+                        if not piece:
+                            time.sleep(PAUSE)
         finally:
             stream.close()
         if gateway is not None:
@@ -93,8 +117,47 @@ def run_program(
         if result is None or (gateway is not None and gateway.refused):
             return
         if result.timed_out:
-            raise AgentError(Cause.TURN_TIMEOUT, "the agent's program was still running at its deadline")
+            raise time_is_up("the agent's program")
         yield from reader.finish(result)
+
+
+def _past_proxies(job: Job, env: Mapping[str, str]) -> dict[str, str]:
+    """`env` with the variables by which the program reaches the gateway without a proxy that it may be given."""
+    given = {**job.sandbox.environment(Phase.AGENT), **env}
+    found = dict(env)
+    for name, other in (("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")):
+        kept = given.get(name) or given.get(other)
+        found[name] = kept if kept == "*" else ",".join(filter(None, (kept, LOOPBACK)))
+    return found
+
+
+class _Lines:
+    """Cuts what comes in pieces into lines, in time that grows with their length."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self._size = 0
+
+    def cut(self, piece: bytes) -> list[bytes]:
+        """The lines that this piece ends, without their line feeds. Raises AgentError(AGENT_CRASH) for too much."""
+        self._size += len(piece)
+        if self._size > MOST_OUTPUT:
+            raise AgentError(Cause.AGENT_CRASH, f"the agent printed more than {MOST_OUTPUT} bytes")
+        *lines, rest = piece.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*self._pieces, lines[0]])
+            self._pieces, self._length = [], 0
+        if rest:
+            self._pieces.append(rest)
+            self._length += len(rest)
+        if self._length > LONGEST_LINE:
+            raise AgentError(Cause.AGENT_CRASH, f"the agent printed a line of more than {LONGEST_LINE} bytes")
+        return lines
+
+    def rest(self) -> list[bytes]:
+        """The last line, where no line feed ended it."""
+        return [b"".join(self._pieces)] if self._length else []
 
 
 class _Keeping:

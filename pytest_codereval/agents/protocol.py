@@ -7,12 +7,22 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ..errors import AgentError, Cause
 from ..trajectory.model import Event
 
 if TYPE_CHECKING:
     from ..sandbox.protocol import Sandbox
     from ..task.models import AgentConfig, Task
     from .skills.projected import Projection
+
+
+MOST_EVENTS = 1_000_000
+"""Events that one run may tell."""
+
+
+def time_is_up(what: str) -> AgentError:
+    """The error of a run that came to its deadline before it was done."""
+    return AgentError(Cause.TURN_TIMEOUT, f"{what} was still working at its deadline")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -167,11 +167,12 @@ def leaves_script_out(task: Task, override: str | None) -> bool:
     return override not in (None, "script") and task.agent is not None and task.agent.type == "script"
 
 
-def create(name: str) -> Agent:
-    """Make the agent called `name`, one of `names()`."""
-    if name in _added:
-        from .of_plugin import AgentOfPlugin
+def create(name: str, config: AgentConfig) -> Agent:
+    """Make the agent called `name`, one of `names()`. Where code of others runs in it, it is held to its deadline."""
+    from .of_plugin import AgentOfPlugin
 
+    if name in _added:
         return AgentOfPlugin(name, _added[name].origin, _added[name].create)
     module = importlib.import_module(f"{__package__}.{BUILT_IN[name]}")
-    return cast("Agent", module.TheAgent())
+    made = cast("Callable[[], Agent]", module.TheAgent)
+    return made() if config.author_code is None else AgentOfPlugin(name, config.author_code, made)

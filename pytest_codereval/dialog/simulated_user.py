@@ -50,6 +50,7 @@ class SimulatedUser:
         tell_cost: Tell,
         spent_by_agent: Callable[[], int | None],
         prices: PriceList | None,
+        patience: float = 1.0,
     ) -> None:
         """Raises AgentError(NO_CREDENTIALS or UNPRICED)."""
         self._simulation = simulation
@@ -65,7 +66,7 @@ class SimulatedUser:
         self._prices = prices or PriceList()
         if simulation.max_usd is not None and not self._prices.knows(self._model):
             raise self._unpriced(self._model)
-        self._api = MessagesApi()
+        self._api = MessagesApi(first_wait=patience)
 
     def opening(self, deadline: float) -> str | None:
         if self._prompt.strip():
@@ -96,10 +97,6 @@ class SimulatedUser:
 
     def close(self) -> None:
         self._api.close()
-
-    @property
-    def calls(self) -> tuple[ModelCall | ModelFault, ...]:
-        return tuple(self._calls.values())
 
     @property
     def record(self) -> dict[str, object]:
@@ -135,9 +132,10 @@ class SimulatedUser:
     def _unpriced(self, model: str | None) -> AgentError:
         self._transcript.end(Ending.FAULT)
         message = (
-            f"simulation.max_usd cannot be kept: what {model} costs is not known; give its price in the ini setting"
+            f"simulation.max_usd cannot be kept: what the model {model!r} (simulation.model) costs is not known; give "
+            f"its price in the ini setting {SETTING}"
         )
-        return AgentError(Cause.UNPRICED, f"{message} {SETTING}")
+        return AgentError(Cause.UNPRICED, message)
 
     def _tokens_are_used_up(self) -> bool:
         most = self._simulation.max_total_tokens

@@ -36,10 +36,6 @@ class Talk(Protocol):
         """Let go of all connections."""
 
     @property
-    def calls(self) -> tuple[ModelCall | ModelFault, ...]:
-        """The calls of the model that plays the user; they are no part of what the agent used."""
-
-    @property
     def record(self) -> dict[str, object]:
         """Plain data: `exchanges` [{user, agent}], `ended` (a value of Ending or None), and `model`.
 
@@ -54,13 +50,14 @@ def make_talk(
     tell_cost: Tell,
     spent_by_agent: Callable[[], int | None] = lambda: 0,
     prices: PriceList | None = None,
+    patience: float = 1.0,
 ) -> Talk:
     """The user's side of the task. `prompt` is its first prompt, blank when it has none.
 
     `spent_by_agent` gives the tokens that the agent has used so far, without those that the cache held or took: input
-    and output, None when that is unknown. `prices` are for `simulation.max_usd`. When a model shall play the user,
-    raises AgentError: NO_CREDENTIALS when there is no key for it, UNPRICED when `max_usd` needs a price that is not
-    known.
+    and output, None when that is unknown. `prices` are for `simulation.max_usd`; `patience` is how many seconds pass
+    before a failed call of the model is tried again. When a model shall play the user, raises AgentError:
+    NO_CREDENTIALS when there is no key for it, UNPRICED when `max_usd` needs a price that is not known.
     """
     simulation = task.simulation
     if simulation is None or not simulation.enabled:
@@ -68,7 +65,7 @@ def make_talk(
         return ScriptedTalk((*first, *task.follow_up_prompts))
     from .simulated_user import SimulatedUser
 
-    return SimulatedUser(task.description, simulation, prompt, tell_cost, spent_by_agent, prices)
+    return SimulatedUser(task.description, simulation, prompt, tell_cost, spent_by_agent, prices, patience)
 
 
 class ScriptedTalk:
@@ -100,10 +97,6 @@ class ScriptedTalk:
 
     def close(self) -> None:
         return
-
-    @property
-    def calls(self) -> tuple[ModelCall | ModelFault, ...]:
-        return ()
 
     @property
     def record(self) -> dict[str, object]:

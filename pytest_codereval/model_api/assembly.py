@@ -10,21 +10,16 @@ from typing import Any, NoReturn
 from ..errors import Cause
 from ..trajectory.model import UNKNOWN, Usage
 from .faults import fault_of_response
+from .json_values import text
+from .reply_usage import MessagesUsage
+from .stop_reasons import BROKEN_OFF
 from .stream import Fault
 
-_BUCKETS: Mapping[str, str] = {
-    "input_tokens": "input_tokens",
-    "cache_creation_input_tokens": "cache_creation_tokens",
-    "cache_read_input_tokens": "cache_read_tokens",
-    "output_tokens": "output_tokens",
-}
 _TEXTS: Mapping[str, tuple[str, str]] = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
     "signature_delta": ("signature", "signature"),
 }
-_CUT = ("max_tokens", "model_context_window_exceeded", "refusal")
-"""Reasons to stop in the middle of a block."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,10 +49,16 @@ class Assembly:
         self.whole = False
         self.id = ""
         self.model: str | None = None
-        self.usage = UNKNOWN
+        self._usage = MessagesUsage()
         self._stop_reason: object = None
         self._blocks: dict[int, dict[str, Any]] = {}
-        self._texts: dict[tuple[int, str], list[str]] = {}
+        self._texts: dict[int, dict[str, list[str]]] = {}
+        self._citations: dict[int, list[object]] = {}
+
+    @property
+    def usage(self) -> Usage:
+        """What the reply says so far that it used."""
+        return self._usage.usage
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Take the next event. Raises Fault for an event that reports an error or makes no sense; unknown ones pass."""
@@ -75,7 +76,7 @@ class Assembly:
             self._extend(_index(event), _mapping(event, "delta"))
         elif kind == "message_delta":
             self._stop_reason = _mapping(event, "delta").get("stop_reason") or self._stop_reason
-            self._count(event.get("usage"))
+            self._usage.add(event.get("usage"))
         elif kind == "message_stop":
             self.whole = True
 
@@ -83,22 +84,12 @@ class Assembly:
         if self.begun:
             _nonsense("message_start comes twice")
         self.begun = True
-        self.id = _text(message.get("id"))
-        self.model = _text(message.get("model")) or None
-        self._count(message.get("usage"))
-
-    def _count(self, told: object) -> None:
-        if isinstance(told, Mapping):
-            counts = {
-                ours: told[theirs]
-                for theirs, ours in _BUCKETS.items()
-                if isinstance(told.get(theirs), int) and not isinstance(told[theirs], bool) and told[theirs] >= 0
-            }
-            self.usage = dataclasses.replace(self.usage, **counts)
+        self.id = text(message.get("id"))
+        self.model = text(message.get("model")) or None
+        self._usage.add(message.get("usage"), is_first=True)
 
     def _extend(self, index: int, delta: Mapping[str, Any]) -> None:
-        block = self._blocks.get(index)
-        if block is None:
+        if index not in self._blocks:
             _nonsense("a delta belongs to no block")
         kind = delta.get("type")
         if kind == "input_json_delta":
@@ -107,12 +98,12 @@ class Assembly:
             source, target = _TEXTS[kind]
             self._append(index, target, delta.get(source))
         elif kind == "citations_delta":
-            block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
+            self._citations.setdefault(index, []).append(delta.get("citation"))
 
     def _append(self, index: int, key: str, piece: object) -> None:
         if not isinstance(piece, str):
             _nonsense("a delta has no text")
-        self._texts.setdefault((index, key), []).append(piece)
+        self._texts.setdefault(index, {}).setdefault(key, []).append(piece)
 
     def reply(self) -> Reply:
         """The reply when all its events were taken. Raises Fault when it is not whole or makes no sense."""
@@ -131,17 +122,19 @@ class Assembly:
 
     def _finished(self, index: int) -> Mapping[str, Any] | None:
         block = self._blocks[index]
-        for (of, key), pieces in self._texts.items():
-            if of == index and key != "input":
-                begun = block.get(key)
-                block[key] = (begun if isinstance(begun, str) else "") + "".join(pieces)
+        pieces = self._texts.get(index, {})
+        for key in pieces.keys() - {"input"}:
+            block[key] = text(block.get(key)) + "".join(pieces[key])
+        if index in self._citations:
+            begun = block.get("citations")
+            block["citations"] = [*(begun if isinstance(begun, list) else ()), *self._citations[index]]
         if "input" in block:
-            written = "".join(self._texts.get((index, "input"), ()))
+            written = "".join(pieces.get("input", ()))
             value = _parsed(written) if written.strip() else block["input"]
             if not isinstance(value, dict):
-                if self._stop_reason in _CUT:
+                if self._stop_reason in BROKEN_OFF:
                     return None
-                _nonsense(f"the input of the tool {_text(block.get('name'))[:80]!r} is no whole JSON object")
+                _nonsense(f"the input of the tool {text(block.get('name'))[:80]!r} is no whole JSON object")
             block["input"] = value
         _check(block)
         finished: Mapping[str, Any] = without_surrogates(block)
@@ -160,9 +153,9 @@ def _check(block: Mapping[str, Any]) -> None:
         _nonsense("a tool call has no id, no name or no input")
 
 
-def _parsed(text: str) -> object:
+def _parsed(written: str) -> object:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(written, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
 
@@ -194,10 +187,6 @@ def _index(event: Mapping[str, Any]) -> int:
     if not isinstance(index, int):
         _nonsense(f"an event of type {event.get('type')} has no index")
     return index
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _nonsense(what: str) -> NoReturn:

@@ -12,7 +12,6 @@ from typing import Any
 
 from .. import clock
 from ..errors import Cause
-from ..redaction import redact
 from ..text import clean, shorten
 
 MESSAGE_LENGTH = 1000
@@ -69,7 +68,7 @@ def fault_of_response(
 
 def presentable(message: str) -> str:
     """`message` as it may be shown and kept."""
-    return shorten(redact(clean(message)), MESSAGE_LENGTH)
+    return shorten(clean(message), MESSAGE_LENGTH)
 
 
 def _parse(body: bytes) -> Mapping[str, Any] | None:

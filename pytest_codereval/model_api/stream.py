@@ -15,6 +15,7 @@ from .. import clock
 from ..errors import Cause
 from .credentials import Credentials
 from .faults import fault_of_response
+from .sse import EventSplitter
 
 if TYPE_CHECKING:
     import ssl
@@ -76,7 +77,9 @@ class Connection:
         self._sockets: list[Any] = []
         self._interrupted = False
         client = anthropic.DefaultHttpxClient(
-            verify=_trust(), follow_redirects=False, event_hooks={"request": [self._prepare], "response": [_bound]}
+            verify=trusted_certificates(),
+            follow_redirects=False,
+            event_hooks={"request": [self._prepare], "response": [_bound]},
         )
         try:
             self._client = anthropic.Anthropic(
@@ -211,8 +214,8 @@ class Exchange:
 
 
 @functools.cache
-def _trust() -> ssl.SSLContext:
-    """Which certificates are trusted; read from disk once."""
+def trusted_certificates() -> ssl.SSLContext:
+    """Which certificates are trusted. Read once in a process: that takes far longer than all else."""
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -241,28 +244,14 @@ def _bound(response: httpx2.Response) -> None:
 
 def _decoded(pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
     """The `data` of each server-sent event, which has to be a JSON object. What comes after the last one is dropped."""
-    data: list[bytes] = []
-    for line in _lines(pieces):
-        name, _, value = line.partition(b":")
-        if name == b"data":
-            data.append(value.removeprefix(b" "))
-        elif not line and data:
-            yield _object(b"\n".join(data))
-            data = []
-
-
-def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    begun: list[bytes] = []
+    splitter = EventSplitter()
     size = 0
     for piece in pieces:
         size += len(piece)
         if size > LONGEST_REPLY:
             raise Fault(Cause.API_FAULT, f"the reply is longer than {LONGEST_REPLY} bytes", status=200, asked=True)
-        *whole, rest = piece.split(b"\n")
-        for line in whole:
-            yield b"".join([*begun, line]).removesuffix(b"\r")
-            begun = []
-        begun.append(rest)
+        yield from map(_object, splitter.feed(piece))
+    yield from map(_object, splitter.finish())
 
 
 def _object(data: bytes) -> Mapping[str, Any]:

@@ -32,6 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    for option, what in (("agent", "an agent"), ("model", "a model")):
+        if config.getoption(f"codereval_{option}") == "":
+            raise pytest.UsageError(f"--codereval-{option}: expected the name of {what}")
     for what, value in (
         ("--codereval-agent", config.getoption("codereval_agent")),
         ("ini codereval_agent", config.getini("codereval_agent")),
@@ -40,8 +43,6 @@ def pytest_configure(config: pytest.Config) -> None:
             _check(config, what, value)
     if config.hook.pytest_codereval_agents.get_hookimpls():
         add_agents_of_plugins(config)
-    if config.getoption("codereval_model") == "":
-        raise pytest.UsageError("--codereval-model: expected the name of a model")
 
 
 def _check(config: pytest.Config, what: str, name: str) -> None:

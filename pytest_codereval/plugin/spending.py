@@ -93,7 +93,7 @@ def _price_list(config: pytest.Config) -> PriceList:
     try:
         return PriceList(config.getini("codereval_prices"))
     except CoderEvalError as error:
-        raise pytest.UsageError(f"ini codereval_prices: {error}") from None
+        raise pytest.UsageError(str(error)) from None
 
 
 def _at_once(config: pytest.Config) -> dict[str, int]:

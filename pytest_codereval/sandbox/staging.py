@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Cause, TrialError
-from .answer_keys import is_task_file, named_answer_keys
+from .answer_keys import KeyFiles, is_task_file, named_answer_keys
 from .copying import Destination
 from .host_path import host_path
 from .ignoring import IgnoreRules
@@ -39,12 +39,13 @@ def stage_workspace(
     """Fill the workspace: templates and starter files in their order, mock directories, Python packages.
 
     `generated_names` are the files that the recorder makes, by default the recorded tools' names. `answer_keys` are
-    files and directories that are never staged, beside the task's own folder, reference and dataset. Returns the
-    paths that were left out of templates for that reason. Raises TrialError(CONFIGURATION) for what cannot be staged.
+    files and directories that are never staged, beside the task's own folder, reference and dataset; nor is a hard
+    link to one of these files. Returns the paths that were left out of templates for that reason. Raises
+    TrialError(CONFIGURATION) for what cannot be staged.
     """
     config = task.sandbox
     _refuse_unavailable(config)
-    keys = _AnswerKeys(task_dir, [*named_answer_keys(task, task_dir), *answer_keys])
+    keys = _AnswerKeys(task_dir, named_answer_keys(task, task_dir), answer_keys)
     destination = Destination(sandbox.workspace)
     rules = IgnoreRules(config.ignore_patterns)
     pruned: list[str] = []
@@ -127,11 +128,12 @@ def _mistake(where: str, message: str) -> TrialError:
 
 
 class _AnswerKeys:
-    """Files and directories that would tell the agent how it is judged: the task's folder and `places`."""
+    """What would tell the agent how it is judged: the task's folder, what the task names, and more."""
 
-    def __init__(self, task_dir: Path, places: list[Path]) -> None:
+    def __init__(self, task_dir: Path, named: Collection[Path], further: Collection[Path]) -> None:
         self._task_dir = os.path.realpath(task_dir)
-        self._places = {os.path.realpath(place) for place in (task_dir, *places)}
+        self._places = {os.path.realpath(place) for place in (task_dir, *named, *further)}
+        self._files = KeyFiles(named, further)
 
     def reason_against(self, folder: str) -> str | None:
         """Why a template may not start at `folder`, a real path."""
@@ -144,12 +146,13 @@ class _AnswerKeys:
 
     def holds(self, path: str) -> bool:
         """Whether a real path is an answer key or a task file."""
-        return path in self._places or is_task_file(path)
+        return path in self._places or self._files.has(path) or is_task_file(path)
 
     def above(self, path: str) -> bool:
         """Whether a real path is an answer key or lies inside one, but for the task's folder as a whole."""
         holders = self._places - {self._task_dir}
-        return any(path == place or path.startswith(f"{place}/") for place in holders) or is_task_file(path)
+        inside = any(path == place or path.startswith(f"{place}/") for place in holders)
+        return inside or self._files.has(path) or is_task_file(path)
 
 
 class _Template:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import itertools
 import json
+import math
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -169,11 +171,24 @@ def write_json(path: Path, content: object) -> None:
 
 
 def without_secrets(value: object) -> object:
-    """The same plain data with every secret in its texts replaced."""
+    """The same plain data with every secret in its texts replaced, keys too; numbers that JSON lacks as text."""
     if isinstance(value, str):
         return redact(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, Mapping):
-        return {key: without_secrets(item) for key, item in value.items()}
+        found: dict[object, object] = {}
+        for key, item in value.items():
+            found[_free_key(key, value, found)] = without_secrets(item)
+        return found
     if isinstance(value, list | tuple):
         return [without_secrets(item) for item in value]
     return value
+
+
+def _free_key(key: object, *taken: Mapping[object, object]) -> object:
+    """The key without secrets; keys that are alike then are told apart by a number."""
+    if not isinstance(key, str) or (shown := redact(key)) == key:
+        return key
+    names = itertools.chain([shown], (f"{shown}#{number}" for number in itertools.count(2)))
+    return next(name for name in names if not any(name in others for others in taken))

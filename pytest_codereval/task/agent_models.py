@@ -131,6 +131,11 @@ class AgentConfig(StrictModel):
         default=(), validation_alias=AliasChoices("ignore_patterns", "additional_ignore_patterns")
     )
 
+    @property
+    def author_code(self) -> str | None:
+        """Where code of the task's author stands that works in the agent, None when there is none."""
+        return None
+
     @model_validator(mode="after")
     def _check(self) -> AgentConfig:
         raise_findings(type(self).__name__, self.findings(), self.__dict__)
@@ -368,6 +373,10 @@ class CommandAgent(AgentConfig):
     api: Literal["anthropic", "openai", "gemini", "none"] = "none"
     skills_to: NonBlank = ".agents/skills"
     parser: NonBlank | None = None
+
+    @property
+    def author_code(self) -> str | None:
+        return self.parser if self.parser is not None and ":" in self.parser else None
 
     def findings(self) -> list[Finding]:
         from .program_rules import program_findings

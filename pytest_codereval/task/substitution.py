@@ -22,10 +22,9 @@ from .reply_models import RecordedTool
 from .reply_tables import tool_findings
 from .setting_models import Simulation
 from .state_keys import state_findings, wait_for_rows
-from .task_rules import criterion_findings, order_findings, recorder_finding, reference_leaks
+from .task_rules import ROW_FIELD, criterion_findings, order_findings, recorder_finding, reference_leaks
 from .yaml_reader import Document, read
 
-_FIELD = re.compile(r"\$\{row\.([^{}]+)\}")
 _MOST_PROBLEMS = 20
 
 
@@ -45,7 +44,7 @@ def substitute(text: str, row: Mapping[str, Any]) -> str:
             raise FieldError(f"the row's {field!r} is a list or mapping; expected text or a number")
         return found
 
-    return _FIELD.sub(value, text)
+    return ROW_FIELD.sub(value, text)
 
 
 def row_tasks(loaded: LoadedTask) -> Iterator[tuple[Row, Task]]:
@@ -119,7 +118,7 @@ def _templates(models: Iterable[StrictModel], place: Location) -> list[_Template
 
 def _leaves(value: Any, location: Location) -> Iterator[tuple[Location, str]]:
     if isinstance(value, str):
-        if _FIELD.search(value):
+        if ROW_FIELD.search(value):
             yield location, value
     elif isinstance(value, Mapping):
         for key, item in value.items():

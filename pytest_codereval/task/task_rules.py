@@ -22,11 +22,15 @@ from .task_ids import ROW_ID, task_id_error
 if TYPE_CHECKING:
     from .models import Task
 
+ROW_FIELD = re.compile(r"\$\{row\.([^{}]+)\}")
+"""What a row of the dataset fills in."""
+
 REFERENCE_VARIABLE = re.compile(r"\$(?:REFERENCE_DIR(?![A-Za-z0-9_])|\{REFERENCE_DIR\})")
 _AGENT_TEXTS = (
     *("initial_prompt", "initial_prompt_file", "follow_up_prompts"),
     *("agent", "simulation", "sandbox", "pre_run"),
 )
+_SPOKEN = ("initial_prompt", "follow_up_prompts", "simulation")
 _LEAK = "$REFERENCE_DIR in what the agent gets would give the reference away; only criteria and post_run may use it"
 
 
@@ -162,18 +166,33 @@ def _missing_reference(place: Location, criterion: Criterion) -> Iterator[Findin
 
 def reference_leaks(value: Any, location: Location = ()) -> Iterator[Finding]:
     """Findings for every text at any depth of `value` that names the reference's variable."""
+    for place, text in _texts(value, location):
+        if "REFERENCE_DIR" in text and REFERENCE_VARIABLE.search(text):
+            yield Finding(place, _LEAK)
+
+
+def _unfilled_rows(task: Task) -> Iterator[Finding]:
+    """Fields of a row in what is said to the agent, where there are no rows."""
+    if task.dataset is not None or task.suite_id is not None:
+        return
+    for place, text in _texts({name: getattr(task, name) for name in _SPOKEN}, ()):
+        if field := ROW_FIELD.search(text):
+            yield Finding(place, f"there is no dataset, so {field[0]} is never filled in")
+
+
+def _texts(value: Any, location: Location) -> Iterator[tuple[Location, str]]:
+    """Every text at any depth of `value`, with its place."""
     if isinstance(value, str):
-        if "REFERENCE_DIR" in value and REFERENCE_VARIABLE.search(value):
-            yield Finding(location, _LEAK)
+        yield location, value
     elif isinstance(value, BaseModel):
-        yield from reference_leaks(value.__dict__, location)
+        yield from _texts(value.__dict__, location)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if item is not None:
-                yield from reference_leaks(item, (*location, key))
+                yield from _texts(item, (*location, key))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from reference_leaks(item, (*location, index))
+            yield from _texts(item, (*location, index))
 
 
 def load_findings(task: Task) -> tuple[list[Finding], list[Finding]]:
@@ -184,6 +203,7 @@ def load_findings(task: Task) -> tuple[list[Finding], list[Finding]]:
         errors.append(Finding(("success_criteria",), "the list is empty, so nothing would be judged"))
     errors.extend(_early_stop_findings(task))
     errors.extend(_listen_findings(task))
+    errors.extend(_unfilled_rows(task))
     warnings.extend(_doubts(task))
     for index, criterion in enumerate(task.success_criteria):
         if isinstance(criterion, CliCalled):

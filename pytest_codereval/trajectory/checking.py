@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..errors import Cause
 from .model import Event, Message, ModelCall, ModelFault, ToolCall, Usage
 
 _KINDS = (ToolCall, Message, ModelCall, ModelFault)
+
+DEEPEST = 100
+"""Lists and objects inside each other in the parameters of a tool."""
+
+_LARGEST = 10**15
+"""No count, time or amount of money is larger."""
 
 
 def checked(event: object) -> Event:
@@ -45,11 +50,11 @@ def _text(value: object) -> bool:
 
 
 def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST
 
 
 def _amount(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _LARGEST
 
 
 def _or_none(rule: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -57,8 +62,8 @@ def _or_none(rule: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _parameters(value: object) -> bool:
-    """Whether it is a JSON object."""
-    if not isinstance(value, Mapping) or not all(map(_text, value)):
+    """Whether it is a JSON object, not nested deeper than can be worked with."""
+    if not isinstance(value, Mapping) or not all(map(_text, value)) or _is_deep(value):
         return False
     try:
         json.dumps(dict(value), allow_nan=False)
@@ -67,11 +72,27 @@ def _parameters(value: object) -> bool:
     return True
 
 
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [item for part in level for item in _inside(part)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
 def _usage(value: object) -> bool:
     if type(value) is not Usage:
         return False
     counts = (value.input_tokens, value.cache_creation_tokens, value.cache_read_tokens, value.output_tokens)
-    return all(map(_or_none(_count), counts)) and _or_none(_amount)(value.cost_usd)
+    known = all(map(_or_none(_count), counts)) and _or_none(_amount)(value.cost_usd)
+    return known and isinstance(value.extras, bool)
 
 
 _RULES: Mapping[str, Callable[[Any], bool]] = {

@@ -46,13 +46,18 @@ class Message:
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """Tokens and cost of a trial. None is unknown, never zero. The three prompt buckets exclude each other."""
+    """Tokens and cost of a trial. None is unknown, never zero. The three prompt buckets exclude each other.
+
+    `extras` tells that more was used than the buckets tell, such as a web search of the API or a cache that lasts for
+    an hour: a price list gives no more than a part of the cost.
+    """
 
     input_tokens: int | None = None
     cache_creation_tokens: int | None = None
     cache_read_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    extras: bool = False
 
     @property
     def total_tokens(self) -> int | None:

@@ -108,41 +108,44 @@ class PriceList:
         elif self._named.setdefault(model, rates) != rates:
             raise CoderEvalError(f"ini {SETTING}: {line!r}: {model} has another price in an earlier line")
 
-    def cost(self, model: str | None, usage: Usage, provider: str | None = None) -> float | None:
+    def cost(self, model: str | None, usage: Usage) -> float | None:
         """US dollars that one call cost, None when that is unknown.
 
-        It is unknown for a model that no list has, when a count of tokens is None, and when tokens were written to or
-        read from a cache whose price is not in the list. What the provider itself charged, `usage.cost_usd`, goes
-        before any list; but gateways say 0 of models whose price they do not know, so a 0 for tokens that were used
-        counts as not told. Give one call's usage at a time: some prices depend on the length of the prompt.
+        It is unknown for a model that no list has, when a count of tokens is None, when tokens were written to or read
+        from a cache whose price is not in the list, and when the call had `extras`. What the provider itself charged,
+        `usage.cost_usd`, goes before any list; but gateways say 0 of models whose price they do not know, so a 0 for
+        tokens that were used counts as not told. Give one call's usage at a time: some prices depend on the length of
+        the prompt.
         """
         if (charged := _charged(usage)) is not None:
             return charged
-        if any(tokens is not None and not 0 <= tokens <= MOST_TOKENS for tokens in _buckets(usage)):
+        if usage.extras or any(tokens is not None and not 0 <= tokens <= MOST_TOKENS for tokens in _buckets(usage)):
             return None
-        return self._list_cost(model, usage, provider)
+        return self._list_cost(model, usage)
 
-    def least_cost(self, model: str | None, usage: Usage, provider: str | None = None) -> float | None:
+    def least_cost(self, model: str | None, usage: Usage) -> float | None:
         """US dollars that one call cost at least: `cost`, else that of what is known of it; None when nothing is."""
-        if (cost := self.cost(model, usage, provider)) is not None:
+        if (cost := self.cost(model, usage)) is not None:
             return cost
         known = {name: getattr(usage, name) or 0 for name in BUCKETS}
         for counts in (known, {**known, "cache_creation_tokens": 0, "cache_read_tokens": 0}):
-            cost = self.cost(model, dataclasses.replace(usage, **counts), provider) if any(counts.values()) else None
+            cost = (
+                self.cost(model, dataclasses.replace(usage, extras=False, **counts)) if any(counts.values()) else None
+            )
             if cost is not None:
                 return cost
         return None
 
-    def knows(self, model: str | None, provider: str | None = None) -> bool:
+    def knows(self, model: str | None) -> bool:
         """Whether calls of this model have a price."""
-        return self._price(model, provider) is not None
+        return self._price(model) is not None
 
-    def _calculate(self, model: str | None, usage: Usage, provider: str | None) -> float | None:
-        price = self._price(model, provider)
+    def _calculate(self, model: str | None, usage: Usage) -> float | None:
+        price = self._price(model)
         cost = price(usage) if price is not None else None
         return None if cost is None else float(cost)
 
-    def _look_up(self, model: str | None, provider: str | None) -> _Cost | None:
+    def _look_up(self, model: str | None) -> _Cost | None:
         if not model or not model.strip():
             return None
         name = _plain(model)
@@ -153,7 +156,7 @@ class PriceList:
         for glob, rates in self._globs:
             if any(fnmatch.fnmatchcase(form, glob) for form in forms):
                 return rates.cost
-        found = _listed(name, provider)
+        found = _listed(name)
         return functools.partial(_listed_cost, *found) if found is not None else None
 
 
@@ -213,11 +216,9 @@ def _providers() -> dict[str, Provider]:
     return {provider.id: provider for provider in providers}
 
 
-def _listed(name: str, hint: str | None) -> tuple[ModelInfo, Provider] | None:
+def _listed(name: str) -> tuple[ModelInfo, Provider] | None:
     """The model in the bundled list, whose matching is meant to be generous: what only begins alike is refused."""
     told, rest = _route(name)
-    if told is None and hint is not None:
-        told = _GATEWAYS.get(hint.lower(), hint.lower())
     providers = _providers()
     if told is None:
         provider = next((p for p in providers.values() if p.model_match and p.model_match.is_match(rest)), None)

@@ -58,11 +58,6 @@ class Spending:
         """Known cost in US dollars."""
         return self.usage.cost_usd or 0.0
 
-    @property
-    def known_cost(self) -> float | None:
-        """As `cost_usd`, but None where not one call has a known cost."""
-        return self.usage.cost_usd
-
     def for_budget(self, count_cached_input: bool, count_cache_creation: bool) -> BudgetTokens:
         """Known tokens as the caps count them: cached prompts and those written to a cache only where asked for."""
         prompt = self.input_tokens
@@ -71,35 +66,26 @@ class Spending:
         return BudgetTokens(prompt, self.output_tokens, prompt + self.output_tokens)
 
 
-def spending(calls: Iterable[ModelCall], prices: PriceList, provider: str | None = None) -> Spending:
+def spending(calls: Iterable[ModelCall], prices: PriceList) -> Spending:
     """Sum what `calls` used. Each counts once: of two events of one call give only the later.
 
     A call that did not come to its end (`complete` is False) leaves both sums incomplete, whatever it told.
     """
     told = list(calls)
-    costs = [prices.cost(call.model, call.usage, provider) for call in told]
-    least = [prices.least_cost(call.model, call.usage, provider) for call in told]
+    costs = [prices.cost(call.model, call.usage) for call in told]
+    least = [prices.least_cost(call.model, call.usage) for call in told]
     ended = all(call.complete for call in told)
     buckets = {name: [getattr(call.usage, name) for call in told] for name in BUCKETS}
     return Spending(
         usage=Usage(
             **{name: _known_sum(counts) for name, counts in buckets.items()},
             cost_usd=_known_cost(least),
+            extras=any(call.usage.extras for call in told),
         ),
         calls=len(told),
         tokens_complete=ended and not any(None in counts for counts in buckets.values()),
         cost_complete=ended and None not in costs,
     )
-
-
-def spending_by_model(
-    calls: Iterable[ModelCall], prices: PriceList, provider: str | None = None
-) -> dict[str | None, Spending]:
-    """`spending` of each model apart, by the name that the call tells, in order of first use."""
-    split: dict[str | None, list[ModelCall]] = {}
-    for call in calls:
-        split.setdefault(call.model, []).append(call)
-    return {model: spending(those, prices, provider) for model, those in split.items()}
 
 
 def _known_sum(counts: Iterable[int | None]) -> int | None:

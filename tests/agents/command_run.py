@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,20 +62,26 @@ def run_agent(
     *prompts: str,
     skills: Path | None = None,
     timeout: float = 60,
+    leave_after: int | None = None,
     **job: Any,
 ) -> Iterator[Told]:
-    """What the agent of this block tells of each prompt; its sandbox is there until the context ends."""
+    """What the agent of this block tells of each prompt; its sandbox is there until the context ends.
+
+    Each run is left after so many events, as it is when a limit is reached.
+    """
     task = Task.model_validate({**SAMPLE, "agent": block})
     sandbox = create(SandboxConfig(), environments=EnvironmentPlan())
     told = Told(sandbox)
-    agent = registry.create(str(block["type"]))
     assert task.agent is not None
+    agent = registry.create(str(block["type"]), task.agent)
     projection = _provided(sandbox, skills) if skills else Projection()
     try:
         try:
             agent.start(Job(task, task.agent, sandbox, artifacts / "agent", projection, **job))
             for prompt in prompts or ("do it",):
-                _take(told, agent.run(prompt, clock.monotonic() + timeout))
+                events: Any = agent.run(prompt, clock.monotonic() + timeout)
+                _take(told, itertools.islice(events, leave_after))
+                events.close()
         except AgentError as error:
             told.failure = error
         sandbox.reap()

@@ -56,7 +56,7 @@ def test_a_task_from_prompt_to_answer(make: Make) -> None:
         thought = fake.requests[-1].body["messages"][1]["content"][0]
         assert (thought["thinking"], bool(thought["signature"])) == ("First I look.", True)
         buckets = [dataclasses.asdict(one.usage) | {"model": one.model} for one in loop.replies]
-        assert buckets == [dataclasses.asdict(one) | {"cost_usd": None} for one in fake.ledger]
+        assert buckets == [dataclasses.asdict(one) | {"cost_usd": None, "extras": False} for one in fake.ledger]
     assert all(one.complete for one in loop.replies)
 
 
@@ -115,6 +115,8 @@ def test_settings_that_make_no_sense_are_refused_at_load(config: dict[str, Any])
         ({"allowed_tools": ["Bash(git *)"]}, "Bash(git *)"),
         ({"disallowed_tools": ["Bash(rm:*)"]}, "Bash(rm:*)"),
         ({"allowed_tools": ["bash"]}, "did you mean 'Bash'"),
+        ({"allowed_tools": ["Bahs", "Read"]}, "agent.allowed_tools: no tool is called 'Bahs'; did you mean 'Bash'?"),
+        ({"disallowed_tools": ["WebSerch"]}, "did you mean 'WebSearch'?"),
     ],
 )
 def test_what_it_cannot_do_is_refused_before_anything_is_spent(make: Make, config: dict[str, Any], said: str) -> None:

@@ -6,7 +6,9 @@ import json
 import os
 import platform
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,13 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from pytest_codereval.agents.codex import TheAgent
 from pytest_codereval.agents.codex.installation import find_program
 from pytest_codereval.agents.codex.rollouts import read_threads, with_contents
 from pytest_codereval.agents.codex.settings import tool_lists
 from pytest_codereval.agents.codex.toml import document
 from pytest_codereval.errors import AgentError, Cause
 from pytest_codereval.task.agent_models import CodexAgent
-from pytest_codereval.trajectory.model import ToolCall
+from pytest_codereval.trajectory.checking import checked
+from pytest_codereval.trajectory.model import Event, ModelCall, ToolCall
 
 MAIN = "01a22d34-54bc-7521-a658-000000000001"
 HELPER = "01a22d34-54bc-7521-a658-000000000002"
@@ -161,6 +165,55 @@ def test_sub_agents_lie_under_each_other(tmp_path: Path) -> None:
     assert (mcp.name, mcp.status, mcp.output, mcp.parent_id) == ("mcp__s__t", "error", "no", HELPER)
     (inner,) = deeper.told(MAIN)
     assert (inner.parent_id, inner.status) == (HELPER, "unknown")
+
+
+class Gateway:
+    """One that still has to tell of a call when the agent is stopped."""
+
+    closed = False
+
+    def settle(self) -> None:
+        """Nothing is under way."""
+
+    def events(self) -> Iterator[Event]:
+        yield ModelCall("late", "m", parent_id=HELPER)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def stopped(home: Path) -> tuple[Any, Gateway]:
+    agent: Any = TheAgent()
+    agent._job = SimpleNamespace(sandbox=SimpleNamespace(home=home))
+    agent._gateway = gateway = Gateway()
+    agent._thread_id = MAIN
+    return agent.stop(), gateway
+
+
+def test_the_work_of_a_sub_agent_that_is_told_of_last_is_read(tmp_path: Path) -> None:
+    shell = done(HELPER, "CommandExecution", 3, command=["/bin/bash", "-lc", "ls"], exit_code=0)
+    record(tmp_path / ".codex", HELPER, MAIN, shell)
+    told, gateway = stopped(tmp_path)
+    assert [event.parameters.get("command") for event in told if isinstance(event, ToolCall)] == [None, "ls"]
+    assert gateway.closed
+
+
+def test_the_gateway_is_closed_also_when_what_it_tells_is_not_wanted(tmp_path: Path) -> None:
+    told, gateway = stopped(tmp_path)
+    next(told)
+    told.close()
+    assert gateway.closed
+
+
+def test_forged_times_are_none(tmp_path: Path) -> None:
+    shell = json.dumps(done(HELPER, "CommandExecution", 3, command="ls")).replace("3000", "1e999").replace("3500", "-1")
+    end = '{"type": "event_msg", "payload": {"type": "task_complete", "completed_at": NaN}}'
+    record(tmp_path, HELPER, MAIN, shell, end)
+    (thread,) = read_threads(tmp_path)
+    agent, call = map(checked, thread.told(MAIN))
+    assert isinstance(agent, ToolCall)
+    assert isinstance(call, ToolCall)
+    assert (agent.ended, call.started, call.ended) == (agent.started, 0.0, 0.0)
 
 
 def test_contents_come_to_the_calls_that_wrote_them(tmp_path: Path) -> None:

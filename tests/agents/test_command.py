@@ -129,6 +129,23 @@ def test_failures_have_their_cause(
         assert told.answers == []
 
 
+@pytest.mark.parametrize(("text", "timeout"), [("echo half; exit 3", 60.0), ("sleep 60", 0.5)])
+def test_what_a_program_used_that_failed_is_unknown(tmp_path: Path, text: str, timeout: float) -> None:
+    with run_agent(tmp_path, shell(text), timeout=timeout) as told:
+        assert told.failure is not None
+        (call,) = told.model_calls
+        assert (call.complete, call.usage.total_tokens) == (False, None)
+
+
+def test_a_run_that_is_left_is_told_of_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(PARSER)
+    block = shell("echo say hello; sleep 60", parser="own.py:events")
+    with run_agent(tmp_path, block, task_folder=tmp_path, leave_after=1) as told:
+        assert told.answers == ["hello"]
+        (call,) = told.model_calls
+        assert (call.complete, call.usage.total_tokens) == (False, None)
+
+
 def test_a_prompt_that_no_argument_can_hold_is_a_mistake(tmp_path: Path) -> None:
     block = {"type": "command", "command": ["echo", "{prompt}"], "prompt_mode": "argument"}
     for prompt, message in (("x" * 131_072, "more than 131071 bytes"), ("a\0b", "NUL")):
@@ -163,6 +180,12 @@ def events(line):
         return [Message("assistant", rest), ModelCall("1", "m", Usage(1, 0, 0, 2))]
     if word == "bad":
         return 5
+    if word == "tool":
+        return ToolCall(id=3, name=None, parameters=["x"], status="weird")
+    if word == "role":
+        return Message("robot", "hello")
+    if word == "used":
+        return ModelCall("1", None, Usage(-5000, 0, 0, 0))
     if word == "raise":
         raise ValueError("what is " + rest)
 """
@@ -181,7 +204,13 @@ def test_a_parser_of_the_authors_makes_events(tmp_path: Path) -> None:
         assert call.ended is not None
         assert told.answers == ["done"]
         assert [call.usage.total_tokens for call in told.model_calls] == [3]
-    for line, message in (("bad", "line 2: expected ToolCall"), ("raise this", "line 2: ValueError: what is this")):
+    for line, message in (
+        ("bad", "line 2: expected ToolCall"),
+        ("raise this", "line 2: ValueError: what is this"),
+        ("tool", "line 2: it told a ToolCall whose id is 3"),
+        ("role", "line 2: it told a Message whose role is 'robot'"),
+        ("used", "line 2: it told a ModelCall whose usage is"),
+    ):
         with run_agent(tmp_path, shell(f"echo run ls; echo {line}", parser=parser), task_folder=tmp_path) as told:
             assert told.failure is not None
             assert told.failure.cause is Cause.CONFIGURATION

@@ -77,6 +77,8 @@ def test_opencode() -> None:
     ]  # fmt: skip
     assert answers(events) == ["done"]
     assert usages(events) == [Usage(110, 5, 20, 10), Usage(150, 0, 0, 12, 0.25)]
+    steps = told(reader("opencode"), OPENCODE.replace('"m2"', '"m1"'))
+    assert len({event.id for event in steps if isinstance(event, ModelCall)}) == 2, "a message may have several steps"
 
 
 PI = """

@@ -607,6 +607,57 @@ def test_what_admit_raises_reaches_the_harness_and_the_call_is_not_made(opened: 
         assert server.heads == []
 
 
+def test_what_is_left_to_tell_is_told_before_what_admit_raised() -> None:
+    def admit(main: bool) -> bool:
+        raise ValueError("a mistake in the harness")
+
+    waiting = outbox.Outbox(admit)
+    try:
+        assert not waiting.admit(True, lambda: False)
+        waiting.put(ModelCall("late", "x"))
+        told = waiting.take()
+        assert next(told).id == "late"
+        with pytest.raises(ValueError, match="a mistake in the harness"):
+            next(told)
+    finally:
+        waiting.close()
+
+
+def test_a_call_that_is_admitted_after_it_was_settled_holds_nobody_back(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_codereval.agents.gateway.server.SETTLING", 0.1)
+    asked, decide = threading.Event(), threading.Event()
+
+    def admit(main: bool) -> bool:
+        asked.set()
+        return decide.wait(DEADLINE)
+
+    with upstream(answering(chunked(MESSAGE))) as server:
+        gateway = opened(server.url, admit=admit, one_at_a_time=True)
+        late = Client(gateway)
+        late.http.request("POST", "/v1/messages", json.dumps(ASK), late.headers)
+        assert asked.wait(DEADLINE)
+        gateway.settle()
+        decide.set()
+        assert Client(gateway).all()[0] == 200
+        assert len(events_of(gateway, 1)) == 1
+        late.vanish()
+
+
+def test_a_gateway_that_cannot_be_opened_leaves_nothing_behind(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object) -> None:
+        raise OSError("no port is left")
+
+    with upstream(answering(chunked(MESSAGE))) as server:
+        opened(server.url)
+        before = threading.active_count(), descriptors()
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="no port is left"):
+            patch.setattr("socketserver.TCPServer.server_bind", fail)
+            Gateway("anthropic", lambda main: True)
+        assert (threading.active_count(), descriptors()) == before
+
+
 def test_closing_ends_what_is_under_way_and_tells_it(opened: Open) -> None:
     def play(connection: socket.socket, number: int) -> None:
         connection.sendall(chunked(MESSAGE[:1], end=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import email.utils
 import itertools
 import json
@@ -12,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_codereval.agents.gateway.sse import EventSplitter
-from pytest_codereval.agents.gateway.usage import DIALECTS, Meter, Reading
+from pytest_codereval.agents.gateway.usage import DIALECTS, Reading, ReplyReader
 from pytest_codereval.errors import Cause
 from pytest_codereval.model_api.faults import fault_of_response
+from pytest_codereval.model_api.sse import EventSplitter
 from pytest_codereval.redaction import hide
 from pytest_codereval.trajectory.model import Usage
 
@@ -99,11 +100,11 @@ WHOLE = {
 
 
 def read(dialect: str, kind: str, *pieces: bytes) -> Reading:
-    meter = Meter(dialect, kind)
+    reader = ReplyReader(dialect, kind)
     for piece in pieces:
-        meter.feed(piece)
-    meter.finish()
-    return meter.reading
+        reader.feed(piece)
+    reader.finish()
+    return reader.reading
 
 
 @pytest.mark.parametrize("shape", WHOLE)
@@ -116,6 +117,29 @@ def test_usage_of_whole_replies_is_exact(shape: str, declared: bool) -> None:
     assert reading.fault is None
     assert reading.id in ("msg_1", "resp_1", "c1", "g1")
     assert reading.model in ("claude-x", "gpt-x", "m", "gem")
+
+
+SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "kind", "body"),
+    [
+        ("responses", STREAM, b"".join([*sse({"type": "response.output_item.done", "item": SEARCH}), *RESPONSES])),
+        ("responses", JSON, json.dumps({**RESPONSE, "output": [SEARCH]}).encode()),
+        (
+            "gemini",
+            STREAM,
+            b"".join(
+                [*sse(json.dumps({"candidates": [{"groundingMetadata": {"webSearchQueries": ["x"]}}]})), GEMINI[-1]]
+            ),
+        ),
+    ],
+)
+def test_what_tools_of_the_api_did_is_told_as_extras(dialect: str, kind: str, body: bytes) -> None:
+    reading = read(dialect, kind, body)
+    assert reading.usage == dataclasses.replace(WHOLE[dialect][3], extras=True)
+    assert reading.complete
 
 
 @settings(max_examples=150, deadline=None)
@@ -162,7 +186,7 @@ def test_events_are_the_same_however_they_are_split(lines: list[str], end: str, 
         max_leaves=12,
     ),
 )
-def test_no_reply_can_break_the_meter(dialect: str, kind: str, value: Any) -> None:
+def test_no_reply_can_break_the_reader(dialect: str, kind: str, value: Any) -> None:
     text = json.dumps(value).encode()
     reading = read(dialect, kind, b"data: " + text + b"\n\n" if kind != JSON else text)
     assert reading.usage.cost_usd is None or reading.usage.cost_usd >= 0

@@ -13,7 +13,7 @@ import yaml
 
 from pytest_codereval.trajectory.model import Usage
 from pytest_codereval.trajectory.prices import PriceList
-from tests.fakes import Fake, FakeAnthropic, FakeOpenAI
+from tests.fakes import Fake, FakeAnthropic, FakeOpenAI, call, say, turn
 from tests.fakes.__main__ import played
 
 from .claude_run import need_claude
@@ -165,3 +165,33 @@ def test_limits_mean_the_same(agent: str, session: Session, pytester: pytest.Pyt
     assert (unpriced["status"], unpriced["cause"]) == ("error", "unpriced")
     assert not [request for request in fake.requests if request.body["model"].startswith("unheard-of")]
     assert fake.unfinished == []
+
+
+def test_what_the_last_reply_asked_for_is_done_and_told(
+    agent: str, session: Session, pytester: pytest.Pytester
+) -> None:
+    """The call that is not admitted ends the run only when all that came before it is in the record."""
+    commands = [f"echo {word} >> said.txt" for word in ("one", "two", "three")]
+    criteria = [
+        {"type": "command_executed", "description": text, "command_pattern": text, "require_success": True}
+        for text in ("echo one", "echo two", "echo three")
+    ]
+    names = ["last-a", "last-b", "last-c"]
+    for name in names:
+        task = {
+            "task_id": name,
+            "description": name,
+            "initial_prompt": name,
+            "agent": {"type": agent, "model": f"known-{name}", "permission_mode": "bypassPermissions"},
+            "run_limits": {"max_turns": 1},
+            "success_criteria": criteria,
+        }
+        (pytester.path / f"{name}.yaml").write_text(yaml.safe_dump(task, sort_keys=False), encoding="utf-8")
+    made = FakeOpenAI if agent == "codex" else FakeAnthropic
+    script = [turn(*(call("Bash", command=command) for command in commands)), say("more")]
+    with made(script, key=KEY, script_per_conversation=lambda request: request.body["model"]) as fake:
+        session(fake, *(f"{name}.yaml" for name in names)).assert_outcomes(passed=3)
+    for name in names:
+        told = record(pytester.path, name)
+        assert told["stopped"] == "max_turns"
+        assert check_books(told, fake, f"known-{name}") == 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_codereval.agents.skills import plugin_copy
+from pytest_codereval.agents.skills.plugin_copy import KeptOut
 from pytest_codereval.agents.skills.projection import make_projection, project
 from pytest_codereval.agents.skills.skill_files import front_matter
 from pytest_codereval.errors import Cause, TrialError
@@ -53,7 +54,7 @@ class Copies:
     def __call__(self, *paths: Path, keep_out: tuple[Path, ...] = ()) -> list[tuple[str, Path]]:
         self._target.mkdir()
         plugins = [Plugin(path=str(path)) for path in paths]
-        return project(plugins, self._task_folder, self._target, keep_out, self.notes)
+        return project(plugins, self._task_folder, self._target, KeptOut(self._task_folder, keep_out), self.notes)
 
     def one(self, path: Path, **options: Any) -> tuple[str, set[str]]:
         ((name, folder),) = self(path, **options)
@@ -178,6 +179,20 @@ def test_answer_keys_and_the_tasks_folder_are_kept_out_also_through_links(tmp_pa
     _, found = copies.one(root, keep_out=keys)
     assert found == {MANIFEST, "skills/a/SKILL.md"}
     assert len(copies.notes) == 4
+
+
+def test_hard_links_to_answer_keys_are_kept_out(tmp_path: Path, copies: Copies) -> None:
+    files = {"skills/a/SKILL.md": skill("a"), "skills/a/same.py": "answer"}
+    root = put(tmp_path / "repo", files)
+    keys = put(tmp_path / "keys", {"reference/deep/solution.py": "answer", "rows.jsonl": "{}"})
+    (root / "skills/a/help.py").hardlink_to(keys / "reference/deep/solution.py")
+    (root / "skills/a/rows.txt").hardlink_to(keys / "rows.jsonl")
+    _, found = copies.one(root, keep_out=(keys / "reference", keys / "rows.jsonl"))
+    assert found == {MANIFEST, *files}
+    assert [note.partition(": ")[2] for note in copies.notes] == [
+        "skills/a/help.py is left out: an answer key",
+        "skills/a/rows.txt is left out: an answer key",
+    ]
 
 
 def test_a_plugin_may_lie_in_the_tasks_folder(copies: Copies, task_folder: Path) -> None:

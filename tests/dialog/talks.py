@@ -37,4 +37,4 @@ def talk(
     """The user's side of a task; `simulation` is laid over an enabled one."""
     block = {"simulation": {**USER, **simulation}} if simulation is not None else {}
     loaded = load(initial_prompt=prompt or None, **block, **task)
-    return make_talk(loaded.task, prompt, tell, spent_by_agent)
+    return make_talk(loaded.task, prompt, tell, spent_by_agent, patience=0)

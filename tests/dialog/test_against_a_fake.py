@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import pytest
 
 from pytest_codereval import clock
-from pytest_codereval.dialog import simulated_user
 from pytest_codereval.errors import AgentError, Cause
-from pytest_codereval.model_api.messages import MessagesApi
 from pytest_codereval.trajectory.model import ModelCall, ModelFault
 
 from ..fakes import FakeAnthropic, fault, repeat, say
@@ -20,8 +17,7 @@ KEY = "fake-key-of-the-simulated-user"
 
 
 @pytest.fixture(autouse=True)
-def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated_user, "MessagesApi", functools.partial(MessagesApi, first_wait=0.01))
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
 
@@ -46,8 +42,7 @@ def test_three_turns_cost_what_the_ledger_says(monkeypatch: pytest.MonkeyPatch) 
         assert converse(dialog, "Which?", "Done.") == ["I need a greeting.", "Good morning.", None]
     assert [request.body["model"] for request in fake.requests] == ["claude-sonnet-4-6"] * 3
     assert not any("tools" in request.body for request in fake.requests)
-    assert list(dialog.calls) == told
-    calls = [call for call in dialog.calls if isinstance(call, ModelCall)]
+    calls = [call for call in told if isinstance(call, ModelCall)]
     assert len({call.id for call in calls}) == len(fake.ledger) == 3
     assert all(call.complete for call in calls)
     used = [
@@ -77,22 +72,24 @@ FAULTS: list[tuple[int, Any, str]] = [
 
 @pytest.mark.parametrize(("turn", "wrong", "told"), FAULTS, ids=[f"{told}-{turn}" for turn, _, told in FAULTS])
 def test_a_fault_is_the_simulated_users_own(monkeypatch: pytest.MonkeyPatch, turn: int, wrong: Any, told: str) -> None:
+    calls: list[ModelCall | ModelFault] = []
     with playing(monkeypatch, *[say("go on")] * (turn - 1), wrong):
-        dialog = talk({}, prompt="")
+        dialog = talk({}, prompt="", tell=calls.append)
         with pytest.raises(AgentError) as caught:
             converse(dialog, "a", "b", "c")
     assert caught.value.cause is Cause.SIMULATED_USER
     assert f"message {turn} of the simulated user: " in str(caught.value)
     assert told in str(caught.value)
     assert KEY not in str(caught.value)
-    assert len([call for call in dialog.calls if isinstance(call, ModelCall) and call.complete]) >= turn - 1
+    assert len([call for call in calls if isinstance(call, ModelCall) and call.complete]) >= turn - 1
 
 
 def test_what_passes_by_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[ModelCall | ModelFault] = []
     with playing(monkeypatch, fault(529), fault("malformed_json"), say("b")):
-        dialog = talk({})
+        dialog = talk({}, tell=told.append)
         assert converse(dialog, "x") == ["hi", "b"]
-    faults = [call.cause for call in dialog.calls if isinstance(call, ModelFault)]
+    faults = [call.cause for call in told if isinstance(call, ModelFault)]
     assert faults == [Cause.OVERLOADED, Cause.API_FAULT]
 
 

@@ -11,12 +11,13 @@ import pytest
 from pytest_codereval import clock
 from pytest_codereval.dialog import simulated_user
 from pytest_codereval.dialog.simulated_user import direct_name
-from pytest_codereval.dialog.talk import Tell
+from pytest_codereval.dialog.talk import Tell, make_talk
 from pytest_codereval.errors import AgentError, Cause
 from pytest_codereval.model_api.messages import Reply
 from pytest_codereval.trajectory.model import ModelCall, Usage
 
-from .talks import soon, talk
+from ..task.samples import load
+from .talks import USER, nothing, soon, talk
 
 TOKENS = Usage(input_tokens=100, cache_creation_tokens=5000, cache_read_tokens=7000, output_tokens=20)
 
@@ -52,7 +53,7 @@ def said(text: str, stop_reason: str = "end_turn") -> Reply:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
     stub = Model()
-    monkeypatch.setattr(simulated_user, "MessagesApi", lambda: stub)
+    monkeypatch.setattr(simulated_user, "MessagesApi", lambda **_: stub)
     yield stub
     assert stub.replies == []
 
@@ -205,16 +206,25 @@ def test_a_budget_in_dollars_is_for_the_simulated_user_alone(
 
 
 def test_a_budget_in_dollars_needs_a_price(model: Model) -> None:
-    with pytest.raises(AgentError, match="what nobodys-model costs is not known") as caught:
+    with pytest.raises(AgentError, match=r"'nobodys-model' \(simulation\.model\) costs is not known") as caught:
         talk({"max_usd": 1, "model": "nobodys-model"})
     assert caught.value.cause is Cause.UNPRICED
     model.replies = [dataclasses.replace(said("b"), model="nobodys-model")]
     dialog = talk({"max_usd": 1})
     dialog.opening(soon())
     dialog.answer("x", soon())
-    with pytest.raises(AgentError, match="what nobodys-model costs is not known") as caught:
+    with pytest.raises(AgentError, match=r"simulation\.model. costs is not known") as caught:
         dialog.answer("y", soon())
     assert caught.value.cause is Cause.UNPRICED
+
+
+def test_it_waits_between_tries_as_long_as_its_caller_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, float]] = []
+    monkeypatch.setattr(simulated_user, "MessagesApi", lambda **settings: asked.append(settings))
+    task = load(initial_prompt="hi", simulation=USER).task
+    make_talk(task, "hi", nothing, patience=0.25)
+    make_talk(task, "hi", nothing)
+    assert asked == [{"first_wait": 0.25}, {"first_wait": 1.0}]
 
 
 def test_when_no_time_is_left_nobody_is_asked(model: Model) -> None:
@@ -299,7 +309,7 @@ def test_one_message_does_not_take_all_the_time_there_is(model: Model) -> None:
     assert model.deadlines[1] <= clock.monotonic() + simulated_user.REPLY_TIMEOUT
 
 
-def test_calls_are_told_at_once_and_kept(model: Model) -> None:
+def test_calls_are_told_at_once(model: Model) -> None:
     told: list[object] = []
     model.replies = ["b", "c"]
     dialog = talk({}, tell=told.append)
@@ -307,8 +317,7 @@ def test_calls_are_told_at_once_and_kept(model: Model) -> None:
     dialog.answer("x", soon())
     assert len(told) == 1
     dialog.answer("y", soon())
-    assert list(dialog.calls) == told
-    assert [call.usage for call in dialog.calls if isinstance(call, ModelCall)] == [TOKENS, TOKENS]
+    assert [call.usage for call in told if isinstance(call, ModelCall)] == [TOKENS, TOKENS]
     dialog.close()
     assert model.closed
 

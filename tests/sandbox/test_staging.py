@@ -216,6 +216,20 @@ def test_a_reference_file_inside_a_template_is_left_out_and_a_link_to_it_too(
     assert staged(sandbox) == {"a"}
 
 
+def test_hard_links_to_answer_keys_are_left_out_but_not_equal_files(
+    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+) -> None:
+    put(task_dir, data__sub__a="secret", answers__deep__key="secret", rows="secret", further="secret", run__record="x")
+    for name, source in {"key": "answers/deep/key", "rows": "rows", "more": "further", "old": "run/record"}.items():
+        (task_dir / "data" / "sub" / name).hardlink_to(task_dir / source)
+    (task_dir / "data" / "alias").symlink_to("sub/key")
+    rest = "reference: {directory: answers}\ndataset: {paths: [rows]}\n"
+    further = [task_dir / "further", task_dir / "run"]
+    pruned = stage_workspace(sandbox, make_task(TEMPLATE % "", rest), task_dir, answer_keys=further)
+    assert staged(sandbox) == {"sub/a", "sub/old"}
+    assert set(pruned) == {"alias", "sub/key", "sub/rows", "sub/more"}
+
+
 def test_links_inside_are_kept_and_links_out_are_refused(
     sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
 ) -> None:

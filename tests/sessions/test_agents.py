@@ -122,6 +122,8 @@ class Broken:
         return RUNS.get(self.how, list)()
 
     def stop(self):
+        if self.how == "late":
+            return [{"no": "event"}, ModelCall("cut", "m", Usage(7, 0, 0, 1), complete=False)]
         if self.how == "stop":
             raise KeyError("a mistake at the end")
 
@@ -141,6 +143,7 @@ BROKEN_MESSAGES = {
     "unevaluated": "the budget is none of its business",
     "start": "start() raised ValueError: a mistake at the start",
     "stop": "stop() raised KeyError: 'a mistake at the end'",
+    "late": "it told {'no': 'event'}, which is no event",
 }
 
 
@@ -181,14 +184,42 @@ def test_a_broken_agent_is_an_error_of_its_own_and_has_a_record(repo: Repo) -> N
     for how, message in BROKEN_MESSAGES.items():
         record = repo.record(how)
         assert (record["status"], record["cause"]) == ("error", "agent_crash"), how
-        assert "the agent 'broken' (conftest.Broken)" in record["message"]
+        assert "the agent 'broken'" in record["message"]
         assert message in record["message"]
         assert {criterion["verdict"] for criterion in record["criteria"]} == {"not_evaluated"}
         assert len(record["earlier_attempts"]) == (0 if how == "start" else 1), how
     assert repo.record("works")["spending"]["cost_complete"] is False, "nobody told that no model was asked"
-    told = [event["text"] for event in repo.record("raises")["trajectory"]["events"] if event["attempt"] == 2]
+    for how in BROKEN_MESSAGES.keys() - {"start"}:
+        assert repo.record(how)["spending"]["cost_complete"] is False, how
+    assert repo.record("late")["spending"]["usage"]["input_tokens"] == 14, "in two attempts"
+    events = repo.record("raises")["trajectory"]["events"]
+    told = [event["text"] for event in events if event["attempt"] == 2 and event["kind"] == "Message"]
     assert told == ["greet", "fine so far"]
     assert "(" + str(repo.path / "conftest.py") in repo.record("raises")["message"]
+
+
+STRANGE = {
+    "nan": '{"a": NaN}',
+    "infinite": '{"a": 1e999}',
+    "deep": '{"a": ' * 700 + "1" + "}" * 700,
+}
+
+
+def test_what_a_program_tells_does_no_harm_to_the_record(repo: Repo) -> None:
+    line = '{"type":"tool_use","tool_id":"t","tool_name":"run_shell_command","parameters":%s}\n'
+    for name, parameters in STRANGE.items():
+        repo.file(
+            f"tasks/{name}.jsonl", '{"type":"init"}\n' + line % parameters + '{"type":"result","status":"success"}'
+        )
+        argv = ["cat", str(repo.path / f"tasks/{name}.jsonl")]
+        repo.task(name, agent={"type": "command", "command": argv, "parser": "gemini"}, success_criteria=[PASS])
+    result = repo.run("-o", "codereval_patience=0")
+    result.assert_outcomes(errors=len(STRANGE))
+    for name in STRANGE:
+        record = repo.record(name)
+        assert (record["status"], record["cause"]) == ("error", "agent_crash"), name
+        assert "it told a ToolCall whose parameters is" in record["message"]
+        assert record["trajectory"]["events"][0]["text"] == "greet"
 
 
 TWO = """
@@ -236,10 +267,11 @@ def test_agents_that_cannot_be_added_end_the_session_before_it_begins(
     [
         (["--codereval-agent=antropic"], "*--codereval-agent*'antropic'*did you mean 'anthropic'*"),
         (["-o", "codereval_agent=codx"], "*ini codereval_agent*'codx'*did you mean 'codex'*"),
+        (["--codereval-agent="], "*--codereval-agent*name of an agent*"),
         (["--codereval-model="], "*--codereval-model*name of a model*"),
         (["--codereval-budget-usd=0"], "*--codereval-budget-usd*more than 0*"),
         (["--codereval-budget-usd=nan"], "*--codereval-budget-usd*more than 0*"),
-        (["-o", "codereval_prices=m 1"], "*ini codereval_prices*'m 1'*MODEL INPUT OUTPUT*"),
+        (["-o", "codereval_prices=m 1"], "ini codereval_prices: 'm 1': expected MODEL INPUT OUTPUT*"),
         (["-o", "codereval_at_once=anthropic=0"], "*ini codereval_at_once*'anthropic=0'*anthropic=4*"),
         (["-o", "codereval_at_once=antropic=1"], "*ini codereval_at_once*'antropic=1'*did you mean 'anthropic'*"),
         (["-o", "codereval_patience=-1"], "*ini codereval_patience*'-1'*0 or more*"),

@@ -172,3 +172,18 @@ def _check_untold(repo: Repo, scripts: Scripts, result: pytest.RunResult) -> Non
     assert (repo.record("program")["status"], repo.record("program")["cause"]) == ("error", "usage_unknown")
     assert repo.record("program-without-cap")["status"] == "passed"
     assert repo.record("program-without-cap")["spending"]["cost_complete"] is False
+
+
+def test_a_trial_that_waited_for_its_turn_looks_at_the_budget_again(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        _task(repo, name)
+    script = [turn(WRITE, usage=_usage(input=10_000)), say("done", usage=_usage(input=10_000), delay=1)]
+    with FakeAnthropic(script, loop=True) as fake:
+        ask(fake, monkeypatch)
+        one = ("-o", "codereval_at_once=anthropic=1", "-n3")
+        result = repo.run(*OPTIONS, *one, "--codereval-budget-usd=1.5")
+        assert len(fake.requests) == 2
+    result.assert_outcomes(passed=1, skipped=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED

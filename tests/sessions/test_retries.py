@@ -146,7 +146,7 @@ def test_an_interrupt_ends_the_wait_for_the_next_attempt(repo: Repo, monkeypatch
         process.kill()
         process.wait()
     record = repo.record("waits")
-    assert (record["status"], record["cause"], record["message"]) == ("error", "rate_limited", "not now")
+    assert (record["status"], record["cause"], record["message"]) == ("error", "interrupted", "interrupted")
     assert (repo.path / "cleaned").exists()
     assert [path.name for path in (repo.path / "tmp").iterdir() if "codereval" in path.name] == []
 
@@ -184,3 +184,16 @@ def test_one_at_once_and_all_hold_off_when_the_rate_is_limited(repo: Repo, monke
     assert min(after) >= limited[0] + 1
     state = json.loads((repo.path / "run/shared/turnstile-anthropic/state.json").read_text())
     assert (state["limit"], state["limited_in_a_row"]) == (1, 0), "a success lifts what a limit did"
+
+
+def test_a_cap_that_only_retries_used_up_is_no_fail(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent stays within its cap in each attempt: what ended the first one is what the trial is told to end with."""
+    work = turn(call("Bash", command="echo x > a.txt"), usage={"input_tokens": 60, "output_tokens": 1})
+    with FakeAnthropic([work, repeat(fault(529), 4), work, work]) as fake:
+        ask(fake, monkeypatch)
+        limits = {"max_input_tokens": 100}
+        repo.task("capped", agent=AGENT, run_limits=limits, success_criteria=[PASS])
+        repo.run(*OPTIONS).assert_outcomes(errors=1)
+    record = repo.record("capped")
+    assert (record["status"], record["cause"], record["stopped"]) == ("error", "overloaded", "max_input_tokens")
+    assert len(record["earlier_attempts"]) == 1

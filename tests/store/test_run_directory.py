@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_codereval.errors import CoderEvalError
+from pytest_codereval.redaction import hide
 from pytest_codereval.store.ledger import Ledger
 from pytest_codereval.store.record import read_record
 from pytest_codereval.store.run_directory import RunDirectory, write_json
@@ -30,10 +31,26 @@ def test_what_is_written_is_read_back(tmp_path: Path, content: object) -> None:
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     write_json(tmp_path / "record.json", {"old": 1})
-    with pytest.raises(ValueError):
-        write_json(tmp_path / "record.json", {"new": float("nan")})
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "record.json", {"new": {(1, 2): 3}})
     assert json.loads((tmp_path / "record.json").read_text()) == {"old": 1}
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_numbers_that_json_lacks_become_text(tmp_path: Path) -> None:
+    write_json(tmp_path / "record.json", {"numbers": [float("nan"), float("inf"), 1.5]})
+    assert json.loads((tmp_path / "record.json").read_text()) == {"numbers": ["nan", "inf", 1.5]}
+
+
+def test_secrets_are_left_out_of_keys_too_and_no_value_is_lost(tmp_path: Path) -> None:
+    hide("sk-first-secret-of-keys", "sk-other-secret-of-keys")
+    content = {"sk-first-secret-of-keys": {"a sk-first-secret-of-keys": 1}, "sk-other-secret-of-keys": 2, "[secret]": 3}
+    write_json(tmp_path / "record.json", content)
+    assert json.loads((tmp_path / "record.json").read_text()) == {
+        "[secret]#2": {"a [secret]": 1},
+        "[secret]#3": 2,
+        "[secret]": 3,
+    }
 
 
 def test_two_sessions_cannot_share_a_run_directory(tmp_path: Path) -> None:

@@ -34,6 +34,10 @@ LISTENING = {"type": "script", "steps": [{"say": "a"}, {"listen": True}, {"say":
         ({"simulation": {**USER, "stop_token": " "}}, "simulation.stop_token", "blanks"),
         ({"reference": {"code": "x"}, "follow_up_prompts": ["a", "see $REFERENCE_DIR"]}, "follow_up_prompts[1]",
          "REFERENCE_DIR"),
+        ({"initial_prompt": "Say ${row.word}."}, "initial_prompt",
+         "there is no dataset, so ${row.word} is never filled in"),
+        ({"follow_up_prompts": ["a", "${row.b}"]}, "follow_up_prompts[1]", "there is no dataset"),
+        ({"simulation": {**USER, "constraints": ["a", "no ${row.c}"]}}, "simulation.constraints[1]", "no dataset"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_problem_at_its_key(changes: dict[str, Any], key: str, expected: str) -> None:
@@ -46,6 +50,8 @@ def test_a_mistake_is_one_problem_at_its_key(changes: dict[str, Any], key: str, 
     "changes",
     [
         {"follow_up_prompts": ["a", "b"]},
+        {"initial_prompt": "Use ${row} and ${HOME}."},
+        {"initial_prompt": "${row.a}", "task_id": "t/1", "suite_id": "t", "row_id": "1"},
         {"follow_up_prompts": ["a"], "simulation": {**USER, "enabled": False}},
         {"follow_up_prompts": ["a"], "agent": LISTENING},
         {"follow_up_prompts": ["a"], "initial_prompt": None, "initial_prompt_file": "p.md"},

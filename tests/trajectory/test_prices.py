@@ -94,15 +94,15 @@ def test_no_listed_name_with_something_more_has_the_price_of_the_shorter_one() -
                 if not any(
                     model.is_match(name + more) and name + more in str(model.match) for model in provider.models
                 ):
-                    assert not LISTED.knows(name + more, provider.id), name + more
+                    assert not LISTED.knows(f"{provider.id}/{name}{more}"), name + more
 
 
 def test_a_provider_is_asked_for_its_own_models_only() -> None:
-    assert LISTED.knows("gpt-5", "openai")
-    assert LISTED.knows("gemini-2.5-pro", "gemini")
-    assert LISTED.knows("claude-opus-4-5", "anthropic")
-    assert not LISTED.knows("gpt-5", "anthropic")
-    assert not LISTED.knows("gpt-5", "nobody")
+    assert LISTED.knows("openai/gpt-5")
+    assert LISTED.knows("gemini/gemini-2.5-pro")
+    assert LISTED.knows("anthropic/claude-opus-4-5")
+    assert not LISTED.knows("anthropic/gpt-5")
+    assert not LISTED.knows("nobody/gpt-5")
     assert not LISTED.knows(None)
     assert not LISTED.knows("  ")
 
@@ -111,6 +111,7 @@ def test_a_provider_is_asked_for_its_own_models_only() -> None:
     ("model", "usage"),
     [
         (None, SMALL),
+        ("claude-opus-4-5", Usage(100, 0, 0, 50, extras=True)),
         ("claude-opus-4-5", Usage(None, 0, 0, 50)),
         ("claude-opus-4-5", Usage(100, None, 0, 50)),
         ("claude-opus-4-5", Usage(100, 0, None, 50)),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from decimal import Decimal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_codereval.trajectory.model import ModelCall, Usage
-from pytest_codereval.trajectory.prices import PriceList
-from pytest_codereval.trajectory.spending import Spending, spending, spending_by_model
+from pytest_codereval.trajectory.prices import BUCKETS, PriceList
+from pytest_codereval.trajectory.spending import Spending, spending
 
 PRICES = PriceList(["priced 3 15 3.75 0.3"])
 
@@ -27,7 +26,7 @@ def test_all_is_known() -> None:
         (11, 22, 33, 44)
     )
     assert total.usage == Usage(11, 22, 33, 44, float(Decimal("785.4") / 1_000_000))
-    assert total.cost_usd == total.known_cost == total.usage.cost_usd
+    assert total.cost_usd == total.usage.cost_usd
     assert total.tokens_complete
     assert total.cost_complete
     assert total.calls == 2
@@ -40,7 +39,7 @@ def test_no_call_told_anything() -> None:
     silent = spending([ModelCall("id", "priced")], PRICES)
     assert silent.usage == Usage()
     assert (silent.calls, silent.tokens_complete, silent.cost_complete) == (1, False, False)
-    assert (silent.output_tokens, silent.cost_usd, silent.known_cost) == (0, 0.0, None)
+    assert (silent.output_tokens, silent.cost_usd, silent.usage.cost_usd) == (0, 0.0, None)
 
 
 def test_an_unpriced_call_leaves_the_cost_incomplete() -> None:
@@ -71,14 +70,13 @@ def test_the_caps_count_cached_prompts_where_asked() -> None:
     assert total.for_budget(True, True).total_tokens == 4321
 
 
-def test_models_are_told_apart() -> None:
-    calls = [call(1, 0, 0, 0), call(2, 0, 0, 0, model=None), call(4, 0, 0, 0)]
-    split = spending_by_model(calls, PRICES)
-    assert [(model, total.input_tokens, total.calls) for model, total in split.items()] == [
-        ("priced", 5, 2),
-        (None, 2, 1),
-    ]
-    assert (split["priced"].cost_complete, split[None].cost_complete) == (True, False)
+def test_a_call_with_extras_costs_at_least_what_its_tokens_do() -> None:
+    searched = ModelCall("id", "priced", Usage(1_000_000, 0, 0, 0, extras=True))
+    total = spending([searched, call(1_000_000, 0, 0, 0)], PRICES)
+    assert (total.cost_usd, total.cost_complete, total.tokens_complete, total.usage.extras) == (6.0, False, True, True)
+    charged = ModelCall("id", "priced", Usage(1_000_000, 0, 0, 0, 3.01, extras=True))
+    total = spending([charged], PRICES)
+    assert (total.cost_usd, total.cost_complete) == (3.01, True)
 
 
 def test_small_costs_do_not_drift() -> None:
@@ -103,15 +101,14 @@ calls = st.lists(
 @given(calls, calls)
 def test_sums_hold_for_any_calls(some: list[ModelCall], more: list[ModelCall]) -> None:
     both, first, second = (spending(part, PRICES) for part in (some + more, some, more))
-    for field in dataclasses.fields(Usage):
-        parts = [value for part in (first, second) if (value := getattr(part.usage, field.name)) is not None]
-        value = getattr(both.usage, field.name)
+    for name in (*BUCKETS, "cost_usd"):
+        parts = [value for part in (first, second) if (value := getattr(part.usage, name)) is not None]
+        value = getattr(both.usage, name)
         assert (value is None) == (not parts)
         assert value is None or abs(value - sum(parts)) <= 1e-9 * abs(value)
     assert both.tokens_complete == (first.tokens_complete and second.tokens_complete)
     assert both.cost_complete == (first.cost_complete and second.cost_complete)
     assert both.calls == len(some) + len(more)
-    assert sum(part.input_tokens for part in spending_by_model(some, PRICES).values()) == first.input_tokens
 
 
 @settings(max_examples=50, deadline=None)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ... import clock
 from ...errors import AgentError, Cause
 from ...model_api.assembly import without_surrogates
 from ...model_api.messages import MessagesApi, Reply
+from ...model_api.stop_reasons import broken_off
 from ...trajectory.model import Event, Message, ModelCall, ModelFault, ToolCall
-from .conversation import Block, Conversation
+from .messages import Block, Messages
 from .permissions import permitted
 from .prompt import system_prompt
 from .skill_tool import Skills
@@ -24,17 +25,6 @@ if TYPE_CHECKING:
 MAX_TOKENS = 32_000
 """Tokens of one reply unless agent.max_tokens says otherwise."""
 
-_BROKEN_OFF: Mapping[str, tuple[Cause, str]] = {
-    "refusal": (Cause.REFUSED, "its reply ended with stop_reason refusal"),
-    "max_tokens": (
-        Cause.OUTPUT_CUT,
-        "the model's reply was cut off at {limit} tokens; agent.max_tokens raises the limit",
-    ),
-    "model_context_window_exceeded": (
-        Cause.CONTEXT_FULL,
-        "its reply ended with stop_reason model_context_window_exceeded",
-    ),
-}
 _ENDS = ("end_turn", "stop_sequence", "tool_use", "pause_turn")
 
 
@@ -62,13 +52,13 @@ class TheAgent:
             "system": system_prompt(str(job.sandbox.workspace), self._tools, skills, config.system_prompt),
             "tools": self._tools.definitions,
         }
-        self._conversation = Conversation()
+        self._messages = Messages()
         self._api = MessagesApi(getattr(config, "base_url", None), first_wait=self._first_wait * job.patience)
 
     def run(self, prompt: str, deadline: float) -> Iterator[Event]:
         """See `protocol.Agent.run`."""
         prompt = without_surrogates(prompt)
-        self._conversation.prompt(prompt)
+        self._messages.prompt(prompt)
         while self._may_ask(deadline):
             reply, calls = yield from self._ask(deadline)
             if reply.text.strip():
@@ -102,7 +92,7 @@ class TheAgent:
             if isinstance(event, ModelFault) and event.cause is Cause.RATE_LIMITED:
                 self._job.limited(event.retry_after)
 
-        request = {**self._request, "messages": self._conversation.messages()}
+        request = {**self._request, "messages": self._messages.messages()}
         try:
             reply = self._api.ask(request, deadline, tell)
         except Exception:
@@ -114,16 +104,17 @@ class TheAgent:
             except GeneratorExit:
                 raise interrupt from None
             raise
-        calls = self._conversation.reply(reply) if reply.stop_reason in _ENDS else []
+        calls = self._messages.reply(reply) if reply.stop_reason in _ENDS else []
         yield from told
         return reply, calls
 
     def _broken_off(self, reply: Reply, calls: list[Block]) -> AgentError | None:
         """Why a whole reply is none to go on from."""
         reason = reply.stop_reason
-        if reason in _BROKEN_OFF:
-            cause, message = _BROKEN_OFF[reason]
-            return AgentError(cause, message.format(limit=self._request["max_tokens"]))
+        if (fault := broken_off(reason)) is not None:
+            cause, message = fault
+            limit = f"; agent.max_tokens, now {self._request['max_tokens']}, raises the limit"
+            return AgentError(cause, message + (limit if cause is Cause.OUTPUT_CUT else ""))
         if reason not in _ENDS:
             return AgentError(Cause.API_FAULT, f"the model stopped for a reason that is not known: {reason[:80]!r}")
         if reason == "tool_use" and not calls:
@@ -135,7 +126,7 @@ class TheAgent:
         event = ToolCall(self._new_id(call["id"]), name, parameters, "unknown", started=clock.now())
         yield event
         outcome = self._tools.run(call["name"], call["input"], deadline)
-        self._conversation.answer(call["id"], outcome.result, is_error=outcome.status == "error")
+        self._messages.answer(call["id"], outcome.result, is_error=outcome.status == "error")
         yield dataclasses.replace(
             event,
             status=outcome.status,

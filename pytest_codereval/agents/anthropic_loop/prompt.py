@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .conversation import CACHED
 from .editor import COMMANDS
+from .messages import CACHED
 from .shell import TIMEOUT
 
 if TYPE_CHECKING:

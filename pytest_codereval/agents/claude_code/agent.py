@@ -14,6 +14,7 @@ from ...redaction import redact
 from ...sandbox.protocol import Phase, ProcessResult
 from ...trajectory.model import Event
 from ..gateway.server import Gateway
+from ..json_parts import mappings
 from ..limits import is_capped
 from ..program import Launch, run_program
 from ..protocol import Job
@@ -122,16 +123,13 @@ class TheAgent:
         self._check_plugins(told.get("plugins"))
 
     def _check_servers(self, told: object) -> None:
-        servers = [entry for entry in told if isinstance(entry, dict)] if isinstance(told, list) else []
-        failed = [str(server.get("name")) for server in servers if server.get("status") == "failed"]
+        failed = [str(server.get("name")) for server in mappings(told) if server.get("status") == "failed"]
         wanted = self._job.config.mcp_servers or {}
         if broken := sorted(set(failed) & wanted.keys()):
             raise mistake(f"mcp_servers: no connection to {', '.join(broken)}")
 
     def _check_plugins(self, told: object) -> None:
-        loaded = (
-            {str(entry.get("path")) for entry in told if isinstance(entry, dict)} if isinstance(told, list) else set()
-        )
+        loaded = {str(entry.get("path")) for entry in mappings(told)}
         for plugin in self._job.skills.plugins:
             if str(plugin.folder) not in loaded:
                 raise mistake(f"plugins: Claude Code did not load the plugin {plugin.name!r}")

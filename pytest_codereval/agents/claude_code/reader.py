@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from ... import clock
 from ...errors import AgentError, Cause
 from ...sandbox.protocol import ProcessResult
 from ...trajectory.model import Event, Message, ModelFault, ToolCall
+from ..json_parts import mapping, mappings, parsed, text
 from .calls import ModelCalls
 from .ending import Ending, check_end
 from .tool_results import ended, notified
@@ -46,7 +46,7 @@ class StreamReader:
         """The agent has given its answer, and what keeps the program from ending are shell commands."""
         final = self._ending.final
         done = self._ending.at_rest and final is not None and final.get("is_error") is False
-        return done and all(_text(_mapping(task).get("task_type")) == "local_bash" for task in self._tasks)
+        return done and all(text(mapping(task).get("task_type")) == "local_bash" for task in self._tasks)
 
     @property
     def out_of_turns(self) -> bool:
@@ -55,12 +55,7 @@ class StreamReader:
 
     def read(self, line: bytes) -> Iterator[Event]:
         """See `program.LineReader.read`."""
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(entry, dict):
-            return
+        entry = parsed(line)
         kind = entry.get("type")
         if kind == "assistant":
             yield from self._assistant(entry)
@@ -77,28 +72,28 @@ class StreamReader:
         yield from ()
 
     def _assistant(self, entry: dict[str, Any]) -> Iterator[Event]:
-        message = _mapping(entry.get("message"))
-        parent = _text(entry.get("parent_tool_use_id")) or None
-        if parent is not None and (sub_agent := _text(entry.get("agent_id"))):
+        message = mapping(entry.get("message"))
+        parent = text(entry.get("parent_tool_use_id")) or None
+        if parent is not None and (sub_agent := text(entry.get("agent_id"))):
             self._calls.sub_agents[sub_agent] = parent
         if message.get("model") == _SYNTHETIC:
             if parent is None:
-                self._ending.fault = _text(entry.get("error"))
+                self._ending.fault = text(entry.get("error"))
             return
         self._ending.go_on()
-        for block in _blocks(message):
-            if block.get("type") == "text" and parent is None and _text(block.get("text")).strip():
+        for block in mappings(message.get("content")):
+            if block.get("type") == "text" and parent is None and text(block.get("text")).strip():
                 yield Message("assistant", block["text"], time=clock.now())
             elif block.get("type") == "tool_use":
                 yield self._started(block, parent)
-                yield from self._check_input(block, _text(message.get("id")), parent)
+                yield from self._check_input(block, text(message.get("id")), parent)
 
     def _started(self, block: Mapping[str, Any], parent: str | None) -> ToolCall:
-        name = _text(block.get("name"))
+        name = text(block.get("name"))
         call = ToolCall(
-            id=_text(block.get("id")) or f"call-{len(self.tool_calls) + 1}",
+            id=text(block.get("id")) or f"call-{len(self.tool_calls) + 1}",
             name=_OLD_NAMES.get(name, name),
-            parameters=_mapping(block.get("input")),
+            parameters=mapping(block.get("input")),
             status="unknown",
             started=clock.now(),
             parent_id=parent,
@@ -108,7 +103,7 @@ class StreamReader:
 
     def _check_input(self, block: Mapping[str, Any], reply: str, parent: str | None) -> Iterator[Event]:
         """A tool call whose input breaks off is a fault of its reply; the program lets the model try again."""
-        if _UNREADABLE not in _mapping(block.get("input")):
+        if _UNREADABLE not in mapping(block.get("input")):
             self._unreadable.clear()
             return
         fault = ModelFault(reply, Cause.API_FAULT, "the input of a tool call is not JSON", time=clock.now())
@@ -119,13 +114,17 @@ class StreamReader:
             raise AgentError(fault.cause, f"{fault.message}, {len(self._unreadable)} times in a row")
 
     def _user(self, entry: dict[str, Any]) -> Iterator[Event]:
-        results = [block for block in _blocks(_mapping(entry.get("message"))) if block.get("type") == "tool_result"]
-        detail = _mapping(entry.get("tool_use_result")) if len(results) == 1 else {}
+        results = [
+            block
+            for block in mappings(mapping(entry.get("message")).get("content"))
+            if block.get("type") == "tool_result"
+        ]
+        detail = mapping(entry.get("tool_use_result")) if len(results) == 1 else {}
         for block in results:
-            call = self.tool_calls.get(_text(block.get("tool_use_id")))
+            call = self.tool_calls.get(text(block.get("tool_use_id")))
             if call is None:
                 continue
-            if stored := _text(detail.get("persistedOutputPath")):
+            if stored := text(detail.get("persistedOutputPath")):
                 self.stored[call.id] = stored
             done = ended(call, block, detail, goes_on=call.id in self._waiting)
             if done.ended is None:
@@ -134,21 +133,21 @@ class StreamReader:
 
     def _system(self, entry: dict[str, Any]) -> Iterator[Event]:
         kind = entry.get("subtype")
-        call = self.tool_calls.get(_text(entry.get("tool_use_id")))
+        call = self.tool_calls.get(text(entry.get("tool_use_id")))
         if kind == "init":
-            self.session = _text(entry.get("session_id")) or self.session
+            self.session = text(entry.get("session_id")) or self.session
             self._on_start(entry)
         elif kind == "background_tasks_changed":
             tasks = entry.get("tasks")
             self._tasks = tasks if isinstance(tasks, list) else []
         elif kind == "task_started" and call is not None:
             if call.name == "Agent":
-                self._calls.sub_agents[_text(entry.get("task_id"))] = call.id
+                self._calls.sub_agents[text(entry.get("task_id"))] = call.id
             if entry.get("is_backgrounded") is True:
                 self._waiting.add(call.id)
         elif kind == "task_notification" and call is not None and call.id in self._waiting:
             self._waiting.discard(call.id)
-            if call.name == "Bash" and (stored := _text(entry.get("output_file"))):
+            if call.name == "Bash" and (stored := text(entry.get("output_file"))):
                 self.stored[call.id] = stored
             yield self._keep(notified(call, entry))
 
@@ -159,16 +158,3 @@ class StreamReader:
     def with_output(self, call_id: str, output: str) -> ToolCall:
         """The call with its whole output."""
         return self._keep(dataclasses.replace(self.tool_calls[call_id], output=output))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    content = message.get("content")
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []

@@ -66,8 +66,6 @@ def program_environment(sandbox: Sandbox, url: str) -> dict[str, str]:
             "reaches its model, and keys stay outside the sandbox; set them where pytest runs",
         )
     found = {name: value for name, value in _DEFAULTS.items() if name not in given}
-    proxied = {"NO_PROXY", "no_proxy"} if any(name.lower().endswith("_proxy") for name in given) else set()
-    found |= {name: ",".join(filter(None, (given.get(name), "127.0.0.1"))) for name in proxied}
     return found | {"ANTHROPIC_BASE_URL": url, "CLAUDE_CONFIG_DIR": str(sandbox.home / CONFIG_FOLDER)}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import clock
 from ...trajectory.model import ToolCall, ToolStatus
+from ..json_parts import mappings
 
 _EXIT_CODE = re.compile(r"Exit code (\d{1,3})(?:\n|$)")
 _BACKGROUND_EXIT = re.compile(r"(?:completed \(exit code (\d{1,3})\)|failed with exit code (\d{1,3}))$")
@@ -67,7 +68,7 @@ def notified(call: ToolCall, notice: Mapping[str, Any]) -> ToolCall:
 def _content(content: object) -> str:
     if isinstance(content, str):
         return content
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    blocks = mappings(content)
     return "\n".join(_block_text(block) for block in blocks)
 
 

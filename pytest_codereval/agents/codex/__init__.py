@@ -117,12 +117,15 @@ class TheAgent:
         with contextlib.closing(events):
             for event in events:
                 self._thread_id = reader.thread_id or self._thread_id
-                if isinstance(event, ModelCall) and event.parent_id is not None:
-                    self._sub_agents.add(event.parent_id)
-                elif isinstance(event, ToolCall) and event.name in ("Write", "Edit"):
-                    self._file_calls[event.id] = event
-                yield event
+                yield self._noted(event)
                 reader.note(event)
+
+    def _noted(self, event: Event) -> Event:
+        if isinstance(event, ModelCall) and event.parent_id is not None:
+            self._sub_agents.add(event.parent_id)
+        elif isinstance(event, ToolCall) and event.name in ("Write", "Edit"):
+            self._file_calls[event.id] = event
+        return event
 
     def stop(self) -> Iterable[Event]:
         """See `protocol.Agent.stop`. Tells what only Codex's own records say: the work of sub-agents, and what was
@@ -133,9 +136,11 @@ class TheAgent:
         job, gateway = self._job, self._gateway
         if job is None or gateway is None:
             return
-        gateway.settle()
-        yield from gateway.events()
-        gateway.close()
+        try:
+            gateway.settle()
+            yield from map(self._noted, gateway.events())
+        finally:
+            gateway.close()
         threads = read_threads(job.sandbox.home / CONFIG_FOLDER)
         for thread in threads:
             if thread.parent is not None and thread.id in self._sub_agents:

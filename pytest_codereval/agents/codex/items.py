@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...trajectory.model import ToolCall, ToolStatus
+from ..json_parts import mappings
 from .words import unwrapped
 
 Item = Mapping[str, Any]
@@ -33,7 +34,7 @@ def tool_calls(item: Item, call_id: str, started: float, ended: float | None) ->
     if kind == "command_execution":
         yield shell_call(call_id, unwrapped(text(item.get("command"))), item, status, started, ended)
     elif kind == "file_change":
-        for number, change in enumerate(_mappings(item.get("changes"))):
+        for number, change in enumerate(mappings(item.get("changes"))):
             name, parameters = file_change(text(change.get("path")), change.get("kind"))
             yield ToolCall(f"{call_id}-{number}", name, parameters, status, started=started, ended=ended)
     elif kind == "mcp_tool_call":
@@ -81,7 +82,7 @@ def mcp_output(item: Item) -> tuple[str, bool]:
     result = item.get("result")
     if not isinstance(result, Mapping):
         return "", False
-    blocks = _mappings(result.get("content"))
+    blocks = mappings(result.get("content"))
     said = "\n".join(text(block.get("text")) for block in blocks if block.get("type") == "text")
     return said, bool(result.get("is_error") or result.get("isError"))
 
@@ -109,7 +110,7 @@ def _other(kind: str, item: Item) -> tuple[str, dict[str, object]]:
     if kind == "web_search":
         return "WebSearch", {"query": text(item.get("query"))}
     if kind == "todo_list":
-        steps = _mappings(item.get("items"))
+        steps = mappings(item.get("items"))
         todos = [
             {"content": text(step.get("text")), "status": "completed" if step.get("completed") else "pending"}
             for step in steps
@@ -133,7 +134,3 @@ def _collaboration(item: Item, call_id: str, started: float, ended: float | None
             yield ToolCall(thread, "Agent", prompt, "unknown", started=started)
     else:
         yield ToolCall(call_id, tool, {**prompt, "agents": receivers}, status, started=started, ended=ended)
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []

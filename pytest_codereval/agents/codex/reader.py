@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from ...errors import AgentError, Cause
 from ...sandbox.protocol import ProcessResult
 from ...text import head, tail
 from ...trajectory.model import Event, Message, ModelCall, ModelFault
+from ..json_parts import parsed
 from .items import text, tool_calls
 
 _THREAD = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -65,12 +65,7 @@ class Reader:
 
     def read(self, line: bytes) -> Iterable[Event]:
         """The events of one line; what is not understood tells nothing."""
-        try:
-            told = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(told, dict):
-            return
+        told = parsed(line)
         kind = told.get("type")
         if kind == "thread.started":
             thread = told.get("thread_id")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from ...sandbox.opening import BENEATH, NO_LINKS, open_at
 from ...trajectory.model import ToolCall, ToolStatus
+from ..json_parts import mappings, parsed
 from .items import arguments, file_change, mcp_output, outcome, shell_call, text
 from .words import inner
 
@@ -21,6 +21,9 @@ MOST_BYTES = 256_000_000
 """Of all records together."""
 
 MOST_FILES = 1000
+
+_LATEST = 1e14
+"""No time is later, in seconds or milliseconds since the epoch."""
 
 _RECORD = re.compile(r"rollout-.*\.jsonl", re.DOTALL)
 _DEPTH = 3
@@ -111,7 +114,7 @@ def _thread(data: bytes) -> Thread | None:
     """What one record tells, None when it does not say whose it is in its first line."""
     thread: Thread | None = None
     for line in data.splitlines():
-        told = _line(line)
+        told = parsed(line)
         payload = told.get("payload")
         if not isinstance(payload, dict):
             continue
@@ -146,7 +149,7 @@ def _take(thread: Thread, payload: Mapping[str, Any]) -> None:
     elif kind == "task_complete":
         thread.answer, thread.failed = text(payload.get("last_agent_message")), False
         ended = payload.get("completed_at")
-        thread.ended = float(ended) if isinstance(ended, int | float) else thread.started
+        thread.ended = float(ended) if _is_time(ended) else thread.started
     elif kind in ("turn_aborted", "error") and thread.prompt:
         thread.failed = True
 
@@ -193,31 +196,23 @@ def _written(path: str, change: object) -> dict[str, object]:
 
 def _sent(message: Mapping[str, Any]) -> str:
     """What a sub-agent was told, without the head that Codex puts before it; encrypted where its API does that."""
-    parts = message.get("content")
-    texts = (
-        part.get("text") or part.get("encrypted_content")
-        for part in (parts if isinstance(parts, list) else [])
-        if isinstance(part, dict)
-    )
+    texts = (part.get("text") or part.get("encrypted_content") for part in mappings(message.get("content")))
     whole = "".join(part for part in texts if isinstance(part, str))
     return whole.partition("\nPayload:\n")[2] or whole
 
 
-def _line(line: bytes) -> dict[str, Any]:
-    try:
-        told = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
 def _seconds(timestamp: object) -> float:
     try:
-        return datetime.datetime.fromisoformat(text(timestamp)).timestamp()
+        return max(datetime.datetime.fromisoformat(text(timestamp)).timestamp(), 0.0)
     except (ValueError, OverflowError):
         return 0.0
 
 
 def _milliseconds(payload: Mapping[str, Any], key: str) -> float:
     value = payload.get(f"{key}_at_ms")
-    return value / 1000 if isinstance(value, int | float) else 0.0
+    return value / 1000 if _is_time(value) else 0.0
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    """Whether it is a number that can be a time: the agent may have written it."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _LATEST

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 from ... import clock
 from ...errors import AgentError, Cause
@@ -35,6 +36,7 @@ class TheAgent:
         self._session = str(uuid.uuid4())
         self._runs = 0
         self._ids = Ids()
+        self._calls = _ModelCalls()
 
     def start(self, job: Job) -> None:
         """See `protocol.Agent.start`. Raises AgentError."""
@@ -68,20 +70,24 @@ class TheAgent:
 
     def run(self, prompt: str, deadline: float) -> Iterator[Event]:
         """See `protocol.Agent.run`. What nobody counts is told as a call of unknown usage."""
+        yield from self._calls.untold()
         self._runs += 1
         reader = self._reader()
-        calls = _ModelCalls()
+        launch = self._launch(prompt)
+        self._calls = calls = _ModelCalls(None if self._gateway else f"run-{self._runs}")
+        events = cast("Generator[Event]", run_program(self._job, launch, reader, deadline, self._gateway))
         try:
-            for event in run_program(self._job, self._launch(prompt), reader, deadline, self._gateway):
-                calls.note(event)
-                yield event
+            with contextlib.closing(events):
+                for event in events:
+                    calls.note(event)
+                    yield event
         except AgentError as error:
+            yield from calls.untold(is_cut=error.cause in (Cause.TURN_TIMEOUT, Cause.CONFIGURATION))
             raise calls.explained(error) from error
         finally:
             self._session = getattr(reader, "session", None) or self._session
-        if self._gateway is None and not calls.any:
-            yield ModelCall(f"run-{self._runs}", None, complete=False, ended=clock.now())
-        elif self._gateway is not None and not self._gateway.refused:
+        yield from calls.untold()
+        if self._gateway is not None and not self._gateway.refused:
             calls.check()
 
     def _reader(self) -> LineReader:
@@ -143,6 +149,7 @@ class TheAgent:
 
     def stop(self) -> Iterable[Event]:
         """See `protocol.Agent.stop`."""
+        yield from self._calls.untold()
         gateway, self._gateway = self._gateway, None
         if gateway is None:
             return
@@ -160,9 +167,18 @@ def _bytes(text: str) -> bytes:
 class _ModelCalls:
     """Whether there was any call of a model in one run, and whether the last one of the main thread gave a reply."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: str | None = None) -> None:
+        """`run` is the id under which calls are told that nobody else counts, None when a gateway does."""
         self.any = False
         self._fault: ModelFault | None = None
+        self._run = run
+        self._begun = clock.now()
+
+    def untold(self, is_cut: bool = False) -> Iterator[ModelCall]:
+        """A call of unknown usage, told once, when none was counted, or when one may have been under way."""
+        run, self._run = self._run, None
+        if run is not None and (is_cut or not self.any):
+            yield ModelCall(run, None, complete=False, started=self._begun, ended=clock.now())
 
     def note(self, event: Event) -> None:
         if isinstance(event, ModelFault):

@@ -11,8 +11,9 @@ from ... import clock
 from ...errors import Cause
 from ...model_api.faults import fault_of_response
 from ...trajectory.model import Event, Message, ModelCall, ToolCall, ToolStatus
+from ..json_parts import mapping, parsed, text
 from .reading import JsonReader
-from .told import Words, count, mapping, parsed, text, usage
+from .told import Words, count, usage
 
 _FILE = MappingProxyType({"absolute_path": "file_path"})
 WORDS = Words(

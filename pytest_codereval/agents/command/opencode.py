@@ -10,8 +10,9 @@ from ... import clock
 from ...errors import Cause
 from ...model_api.faults import fault_of_response
 from ...trajectory.model import Event, Message, ModelCall, ToolCall, ToolStatus
+from ..json_parts import mapping, text
 from .reading import JsonReader
-from .told import Words, count, mapping, seconds, text, usage
+from .told import Words, count, seconds, usage
 
 _FILE = MappingProxyType({"filePath": "file_path"})
 _EDIT = MappingProxyType(
@@ -81,6 +82,7 @@ class Reader(JsonReader):
         )
 
     def _step(self, part: Mapping[str, Any]) -> ModelCall:
+        """A reply has the id of its part, for a message may have several."""
         reason = text(part.get("reason"))
         self.completed = reason == "stop"
         if reason in _ENDS:
@@ -96,7 +98,8 @@ class Reader(JsonReader):
         used = usage(tokens.get("input"), cache.get("write"), cache.get("read"), output, part.get("cost"))
         now = clock.now()
         complete = reason in ("stop", "tool-calls", *_ENDS)
-        return ModelCall(text(part.get("messageID")) or text(part.get("id")), None, used, complete, now, now)
+        identity = text(part.get("id")) or f"opencode-{now}"
+        return ModelCall(identity, None, used, complete, now, now)
 
     def _error(self, error: Mapping[str, Any]) -> None:
         data = mapping(error.get("data"))

@@ -11,6 +11,7 @@ from ... import clock
 from ...errors import AgentError, Cause, CoderEvalError, TrialError
 from ...sandbox.protocol import ProcessResult
 from ...task.program_rules import PARSERS
+from ...trajectory.checking import checked
 from ...trajectory.model import Event, Message, ModelCall, ModelFault, ToolCall
 from ..program import LineReader
 from ..protocol import Job
@@ -56,8 +57,12 @@ class FunctionReader:
         for event in events:
             if not isinstance(event, ToolCall | Message | ModelCall | ModelFault):
                 raise self._mistake(f"expected ToolCall, Message or ModelCall, found {type(event).__name__}")
+            try:
+                told = checked(_timed(event))
+            except ValueError as error:
+                raise self._mistake(str(error)) from None
             if not (self._counted_elsewhere and isinstance(event, ModelCall | ModelFault)):
-                yield _timed(event)
+                yield told
 
     def _mistake(self, message: str) -> AgentError:
         return AgentError(Cause.CONFIGURATION, f"agent.parser: {self._name} at line {self._number}: {message}")

@@ -11,8 +11,9 @@ from ... import clock
 from ...errors import Cause
 from ...model_api.faults import fault_of_response
 from ...trajectory.model import Event, Message, ModelCall, ToolCall
+from ..json_parts import mapping, mappings, parsed, text
 from .reading import JsonReader
-from .told import Words, count, mapping, parsed, seconds, text, usage
+from .told import Words, count, seconds, usage
 
 _PATH = MappingProxyType({"path": "file_path"})
 _EDIT = MappingProxyType({"path": "file_path", "oldText": "old_string", "newText": "new_string"})
@@ -115,8 +116,7 @@ class Reader(JsonReader):
 
 
 def _texts(content: object) -> str:
-    parts = content if isinstance(content, list) else []
-    return "\n".join(text(part.get("text")) for part in parts if isinstance(part, dict) and part.get("type") == "text")
+    return "\n".join(text(part.get("text")) for part in mappings(content) if part.get("type") == "text")
 
 
 def _flatten(parameters: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from ...errors import AgentError, Cause
 from ...sandbox.protocol import ProcessResult
 from ...text import shorten, tail
 from ...trajectory.model import Event, Message, ModelCall, ModelFault
+from ..json_parts import parsed
 from .told import Ids
 
 LONGEST_ANSWER = 50_000_000
@@ -65,11 +65,8 @@ class JsonReader:
         self._counted_elsewhere = counted_elsewhere
 
     def read(self, line: bytes) -> Iterable[Event]:
-        try:
-            told = json.loads(line)
-        except (ValueError, RecursionError):
-            return ()
-        return self._counted(self.events(told)) if isinstance(told, dict) else ()
+        told = parsed(line)
+        return self._counted(self.events(told)) if told else ()
 
     def events(self, told: Mapping[str, Any]) -> Iterable[Event]:
         """The events of one object. Never raises, whatever it holds."""

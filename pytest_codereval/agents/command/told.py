@@ -1,8 +1,7 @@
-"""Taking apart what a program told: values of JSON that may be anything, ids that may come again."""
+"""What a program told in the harness's words: numbers that may be anything, ids that may come again."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -10,24 +9,6 @@ from typing import Any
 from ...trajectory.model import UNKNOWN, Usage
 
 _LARGEST = 1e15
-
-
-def text(value: object) -> str:
-    """`value` if it is text, else an empty text."""
-    return value if isinstance(value, str) else ""
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """`value` if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def parsed(told: str | None) -> Mapping[str, Any]:
-    """The JSON object in a text, an empty one where there is none."""
-    try:
-        return mapping(json.loads(told or "{}"))
-    except (ValueError, RecursionError):
-        return {}
 
 
 def count(value: object) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ... import clock
-from .forwarding import Exchange, Route
+from .forwarding import ForwardedCall, Route
 from .handler import Handler
 from .request_body import Room
 
@@ -28,7 +28,7 @@ class Connections(socketserver.ThreadingTCPServer):
         self.token = token
         self.room = Room()
         self._open: dict[Any, threading.Thread] = {}
-        self._exchanges: set[Exchange] = set()
+        self._calls: set[ForwardedCall] = set()
         self._changed = threading.Condition()
         self._ended = False
         super().__init__(("127.0.0.1", 0), Handler)
@@ -38,52 +38,52 @@ class Connections(socketserver.ThreadingTCPServer):
         self._acceptor.start()
 
     @contextlib.contextmanager
-    def under_way(self, exchange: Exchange) -> Iterator[Exchange]:
+    def under_way(self, call: ForwardedCall) -> Iterator[ForwardedCall]:
         with self._changed:
-            self._exchanges.add(exchange)
+            self._calls.add(call)
             ended = self._ended
         try:
             if ended:
-                exchange.abort()
-            yield exchange
+                call.abort()
+            yield call
         finally:
             with self._changed:
-                self._exchanges.discard(exchange)
+                self._calls.discard(call)
                 self._changed.notify_all()
 
     def settle(self, patience: float) -> None:
         """Wait for the calls under way; those that last longer are broken off and told as they stand."""
         with self._changed:
-            if self._changed.wait_for(lambda: not self._exchanges, patience):
+            if self._changed.wait_for(lambda: not self._calls, patience):
                 return
-            left = list(self._exchanges)
-        for exchange in left:
-            exchange.abort()
+            left = list(self._calls)
+        for call in left:
+            call.abort()
         with self._changed:
-            self._changed.wait_for(lambda: not self._exchanges, patience)
-        for exchange in left:
-            exchange.tell()
+            self._changed.wait_for(lambda: not self._calls, patience)
+        for call in left:
+            call.tell()
 
     def end(self, patience: float) -> None:
         """Take no more connections, close all, and wait at most `patience` seconds for their threads."""
         with self._changed:
             self._ended = True
-            exchanges, threads = list(self._exchanges), dict(self._open)
+            calls, threads = list(self._calls), dict(self._open)
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.shutdown()
         self._acceptor.join()
         self.server_close()
-        for exchange in exchanges:
-            exchange.abort()
+        for call in calls:
+            call.abort()
         for connection in threads:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         deadline = clock.monotonic() + patience
         for thread in threads.values():
             thread.join(max(0.0, deadline - clock.monotonic()))
-        for exchange in exchanges:
-            exchange.tell()
+        for call in calls:
+            call.tell()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._changed:

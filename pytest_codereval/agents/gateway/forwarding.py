@@ -19,7 +19,7 @@ from .hang_up import HangUps, hung_up
 from .key_filter import KeyFilter
 from .outbox import Outbox
 from .upstream import Aborted, Client, Headers, UpstreamCall
-from .usage import Meter
+from .usage import ReplyReader
 
 if TYPE_CHECKING:
     import httpx2
@@ -75,7 +75,7 @@ class Route:
 _numbers = itertools.count(1)
 
 
-class Exchange:
+class ForwardedCall:
     """One call. `run` works in the thread of its connection; the other methods may be called from any thread."""
 
     def __init__(self, route: Route, call: Call, connection: socket.socket) -> None:
@@ -83,11 +83,12 @@ class Exchange:
         self._call = call
         self._connection = connection
         self._upstream = UpstreamCall(route.client)
-        self._meter: Meter | None = None
+        self._reader: ReplyReader | None = None
         self._fault: ModelFault | None = None
         self._number = f"call-{next(_numbers)}"
         self._started = 0.0
         self._told = threading.Lock()
+        self._released = threading.Lock()
         self._is_admitted = False
 
     def run(self, answer: Answer) -> None:
@@ -99,6 +100,7 @@ class Exchange:
         finally:
             self._route.hang_ups.forget(self._connection)
             self.tell()
+            self._release()
 
     def abort(self) -> None:
         """Break off at once. What was used so far is told."""
@@ -109,9 +111,9 @@ class Exchange:
         """Tell once what the call used and what failed. Nothing for a call that was never sent."""
         if self._call.dialect is None or not self._told.acquire(blocking=False):
             return
-        meter = self._meter
+        reader = self._reader
         outbox = self._route.outbox
-        reading = meter.reading if meter else None
+        reading = reader.reading if reader else None
         name = outbox.unused((reading.id if reading else None) or self._number)
         replied = self._fault is None or (self._fault.status is None and self._upstream.sent)
         if self._upstream.sent and replied:
@@ -122,11 +124,15 @@ class Exchange:
             fault = ModelFault(name, cause, message, status=200, time=clock.now())
         if fault is not None:
             outbox.put(dataclasses.replace(fault, id=name))
-        if self._is_admitted:
-            outbox.ended(self._is_main)
+        self._release()
+
+    def _release(self) -> None:
+        """Let the next call go, once; also one that was told from outside before it was admitted."""
+        if self._is_admitted and self._released.acquire(blocking=False):
+            self._route.outbox.ended(self._is_main)
 
     def _model_call(self, name: str) -> ModelCall:
-        reading = self._meter.reading if self._meter else None
+        reading = self._reader.reading if self._reader else None
         call = self._call
         told = reading.model if reading else None
         return ModelCall(
@@ -187,7 +193,7 @@ class Exchange:
         keys = KeyFilter(self._route.credentials.key)
         length = _length(response)
         bodiless = self._call.method == "HEAD" or response.status_code in (204, 304)
-        consume, finish = self._reader(response)
+        consume, finish = self._watcher(response)
         raw = [(name, keys.whole(value)) for name, value in response.headers.raw]
         if nothing_follows := bodiless or length == 0:
             finish()
@@ -214,32 +220,32 @@ class Exchange:
         except (httpx2.TransportError, httpx2.StreamError) as error:
             if self._upstream.aborted:
                 raise Aborted from error
-            if self._meter is not None:
-                self._meter.cut()
+            if self._reader is not None:
+                self._reader.cut()
             self.tell()
             raise ClientGone from error
 
-    def _reader(self, response: httpx2.Response) -> tuple[Callable[[bytes], None], Callable[[], None]]:
+    def _watcher(self, response: httpx2.Response) -> tuple[Callable[[bytes], None], Callable[[], None]]:
         """What looks at each piece before the program gets it, and what is called before it gets the last one."""
         if self._call.dialect is None:
             return (lambda piece: None), (lambda: None)
         if 200 <= response.status_code < 300:
-            return self._metered(response)
+            return self._watched(response)
         return self._failing(response)
 
-    def _metered(self, response: httpx2.Response) -> tuple[Callable[[bytes], None], Callable[[], None]]:
+    def _watched(self, response: httpx2.Response) -> tuple[Callable[[bytes], None], Callable[[], None]]:
         assert self._call.dialect is not None
         headers = response.headers
-        meter = Meter(self._call.dialect, headers.get("content-type", ""), headers.get("content-encoding", ""))
-        self._meter = meter
+        reader = ReplyReader(self._call.dialect, headers.get("content-type", ""), headers.get("content-encoding", ""))
+        self._reader = reader
 
         def consume(piece: bytes) -> None:
-            meter.feed(piece)
-            if meter.reading.ended:
+            reader.feed(piece)
+            if reader.reading.ended:
                 self.tell()
 
         def finish() -> None:
-            meter.finish()
+            reader.finish()
             self.tell()
 
         return consume, finish

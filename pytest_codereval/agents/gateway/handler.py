@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 from . import provider_rules
-from .forwarding import Call, ClientGone, Exchange
+from .forwarding import Call, ClientGone, ForwardedCall
 from .request_body import BodyRefused, read_body
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Handler(BaseHTTPRequestHandler):
                     dialect=endpoint.dialect,
                     sub_agent=provider_rules.sub_agent(headers),
                 )
-                with self.server.under_way(Exchange(route, call, self.connection)) as exchange:
-                    exchange.run(self)
+                with self.server.under_way(ForwardedCall(route, call, self.connection)) as forwarded:
+                    forwarded.run(self)
         except BodyRefused as refused:
             self._refuse(refused.status, str(refused))
         except BaseException:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 SHORTEST = 16
-"""Characters of a key that can be told from ordinary text. Servers at home take words like `none` for a key."""
+"""Characters of a key that can be told from ordinary text. Servers at home take words like `none` or `lm-studio`.
+
+More than `redaction.SHORTEST`: there a word too many is hidden from a reader only, here it would change the reply that
+the agent works with.
+"""
 
 
 class KeyFilter:

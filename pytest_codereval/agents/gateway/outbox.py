@@ -51,11 +51,9 @@ class Outbox:
     def take(self) -> Iterator[ModelCall | ModelFault]:
         """Each event once. It counts as taken when the consumer comes back for the next, or closes the iterator.
 
-        Raises what `admit` raised.
+        Raises what `admit` raised when all is told.
         """
         self._drain()
-        if self._failure is not None:
-            raise self._failure
         try:
             while self._events:
                 try:
@@ -64,6 +62,8 @@ class Outbox:
                     with self._changed:
                         self._events.popleft()
                         self._changed.notify_all()
+            if self._failure is not None:
+                raise self._failure
         finally:
             with self._changed:
                 if self._events or self.refused:

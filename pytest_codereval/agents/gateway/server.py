@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable, Iterator
 
@@ -35,14 +36,18 @@ class Gateway:
         from .outbox import Outbox
         from .upstream import Client
 
-        self._outbox = Outbox(admit, one_at_a_time)
-        self._client = Client()
-        self._hang_ups = HangUps()
-        self.token = f"codereval-{secrets.token_hex(20)}"
-        route = Route(provider, known, self._client, self._outbox, self._hang_ups)
-        self._connections = Connections(route, self.token)
+        with contextlib.ExitStack() as made:
+            self._outbox = Outbox(admit, one_at_a_time)
+            made.callback(self._outbox.close)
+            client = Client()
+            made.callback(client.close)
+            hang_ups = HangUps()
+            made.callback(hang_ups.close)
+            self.token = f"codereval-{secrets.token_hex(20)}"
+            self._connections = Connections(Route(provider, known, client, self._outbox, hang_ups), self.token)
+            made.callback(self._connections.end, SETTLING)
+            self._made = made.pop_all()
         self.url = f"http://127.0.0.1:{self._connections.server_address[1]}"
-        self._closed = False
 
     @property
     def wake(self) -> int:
@@ -62,10 +67,4 @@ class Gateway:
 
     def close(self) -> None:
         """Close the server and all connections. May be called twice."""
-        if self._closed:
-            return
-        self._closed = True
-        self._connections.end(SETTLING)
-        self._hang_ups.close()
-        self._client.close()
-        self._outbox.close()
+        self._made.close()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import ssl
+from ...model_api.stream import trusted_certificates
 
+if TYPE_CHECKING:
     import httpx2
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -37,21 +36,15 @@ class Client:
         with self._lock:
             if self._client is None:
                 fresh_each_time = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
-                self._client = httpx2.Client(verify=_certificates(), limits=fresh_each_time, follow_redirects=False)
+                self._client = httpx2.Client(
+                    verify=trusted_certificates(), limits=fresh_each_time, follow_redirects=False
+                )
             return self._client
 
     def close(self) -> None:
         with self._lock:
             if self._client is not None:
                 self._client.close()
-
-
-@functools.cache
-def _certificates() -> ssl.SSLContext:
-    """What all gateways of a process share: reading the certificates takes far longer than all else."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
 
 
 class UpstreamCall:

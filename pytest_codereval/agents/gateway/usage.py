@@ -11,15 +11,17 @@ from typing import Any
 
 from ...errors import Cause
 from ...model_api.faults import fault_of_response, presentable
+from ...model_api.json_values import count, mapping, text
+from ...model_api.reply_usage import MessagesUsage, charge
+from ...model_api.sse import EventSplitter
+from ...model_api.stop_reasons import broken_off
 from ...text import clean
 from ...trajectory.model import Usage
-from .sse import EventSplitter
 
 LARGEST_BODY = 64_000_000
 """Bytes of a body that is not a stream; of a larger one nothing is known."""
 
 _ID_LENGTH = 200
-_TOO_MANY = 10**12
 
 
 @dataclasses.dataclass
@@ -29,6 +31,7 @@ class Reading:
     id: str | None = None
     model: str | None = None
     usage: Usage = dataclasses.field(default_factory=Usage)
+    messages_usage: MessagesUsage = dataclasses.field(default_factory=MessagesUsage, compare=False)
     ended: bool = False
     finishing: bool = False
     fault: tuple[Cause, str] | None = None
@@ -43,6 +46,13 @@ class Reading:
         self.id = self.id or _word(id_)
         self.model = self.model or _word(model)
 
+    def use(self, usage: Usage) -> None:
+        """Take a newer usage, which says nothing of extras."""
+        self.usage = dataclasses.replace(usage, extras=self.usage.extras)
+
+    def with_extras(self) -> None:
+        self.usage = dataclasses.replace(self.usage, extras=True)
+
     def fail(self, cause: Cause, message: str) -> None:
         if self.fault is None:
             self.fault = (cause, presentable(message))
@@ -54,7 +64,7 @@ class Reading:
         self.broken = True
 
 
-class Meter:
+class ReplyReader:
     """Reads one reply. Feeding never raises."""
 
     def __init__(self, dialect: str, content_type: str, content_encoding: str = "") -> None:
@@ -140,54 +150,24 @@ class Meter:
         self.reading.fail(Cause.API_FAULT, f"the API's reply {what}")
 
 
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _word(value: object) -> str | None:
     return clean(value)[:_ID_LENGTH] if isinstance(value, str) and value else None
 
 
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MANY else None
-
-
-def _charge(usage: Mapping[str, Any]) -> float | None:
-    """What the provider charged. With a key of one's own behind a broker `cost` is the broker's part only."""
-    cost = usage.get("cost")
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or usage.get("is_byok"):
-        return None
-    return float(cost) if 0 <= cost < 1e9 else None
-
-
-def _anthropic_usage(reading: Reading, usage: Mapping[str, Any], output: bool) -> None:
-    """Lay newer counts over older ones; a later 0 says nothing, since some servers fill in what they do not know."""
-    old = reading.usage
-
-    def newer(name: str, before: int | None) -> int | None:
-        return _count(usage.get(name)) or before
-
-    prompt = _count(usage.get("input_tokens"))
-    said = _count(usage.get("output_tokens")) if output else None
-    known = old.input_tokens is not None or prompt is not None
-    reading.usage = Usage(
-        input_tokens=prompt or (old.input_tokens if old.input_tokens is not None else prompt),
-        cache_creation_tokens=newer("cache_creation_input_tokens", old.cache_creation_tokens) or (0 if known else None),
-        cache_read_tokens=newer("cache_read_input_tokens", old.cache_read_tokens) or (0 if known else None),
-        output_tokens=old.output_tokens if said is None else said,
-        cost_usd=_charge(usage) if "cost" in usage else old.cost_usd,
-    )
+def _messages_usage(reading: Reading, told: object, *, is_first: bool = False) -> None:
+    reading.messages_usage.add(told, is_first=is_first)
+    reading.usage = reading.messages_usage.usage
 
 
 def _anthropic_event(reading: Reading, event: Mapping[str, Any]) -> None:
     match event.get("type"):
         case "message_start":
-            message = _map(event.get("message"))
+            message = mapping(event.get("message"))
             reading.name(message.get("id"), message.get("model"))
-            _anthropic_usage(reading, _map(message.get("usage")), output=False)
+            _messages_usage(reading, message.get("usage"), is_first=True)
         case "message_delta":
-            _anthropic_usage(reading, _map(event.get("usage")), output=True)
-            _anthropic_stop(reading, _map(event.get("delta")).get("stop_reason"))
+            _messages_usage(reading, event.get("usage"))
+            _anthropic_stop(reading, mapping(event.get("delta")).get("stop_reason"))
         case "message_stop":
             reading.ended = True
         case "error":
@@ -196,7 +176,7 @@ def _anthropic_event(reading: Reading, event: Mapping[str, Any]) -> None:
 
 def _anthropic_whole(reading: Reading, message: Mapping[str, Any]) -> None:
     reading.name(message.get("id"), message.get("model"))
-    _anthropic_usage(reading, _map(message.get("usage")), output=True)
+    _messages_usage(reading, message.get("usage"))
     _anthropic_stop(reading, message.get("stop_reason"))
     reading.ended = reading.finishing
     if not reading.ended:
@@ -205,28 +185,23 @@ def _anthropic_whole(reading: Reading, message: Mapping[str, Any]) -> None:
 
 def _anthropic_stop(reading: Reading, reason: object) -> None:
     reading.finishing = reading.finishing or isinstance(reason, str)
-    match reason:
-        case "refusal":
-            reading.fail(Cause.REFUSED, "the model refused (stop reason refusal)")
-        case "max_tokens":
-            reading.fail(Cause.OUTPUT_CUT, "the reply was cut at its limit of tokens (stop reason max_tokens)")
-        case "model_context_window_exceeded":
-            reading.fail(Cause.CONTEXT_FULL, "the context is full (stop reason model_context_window_exceeded)")
+    if (fault := broken_off(reason)) is not None:
+        reading.fail(*fault)
 
 
 def _openai_usage(usage: Mapping[str, Any]) -> Usage:
     """Both APIs of OpenAI count the tokens from and into the cache among those of the prompt."""
-    prompt = _count(usage.get("input_tokens", usage.get("prompt_tokens")))
-    details = _map(usage.get("input_tokens_details")) or _map(usage.get("prompt_tokens_details"))
+    prompt = count(usage.get("input_tokens", usage.get("prompt_tokens")))
+    details = mapping(usage.get("input_tokens_details")) or mapping(usage.get("prompt_tokens_details"))
     places = (details.get("cached_tokens"), usage.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"))
-    cached = next((count for place in places if (count := _count(place)) is not None), 0)
-    written = _count(details.get("cache_write_tokens")) or 0
+    cached = next((tokens for place in places if (tokens := count(place)) is not None), 0)
+    written = count(details.get("cache_write_tokens")) or 0
     return Usage(
         input_tokens=None if prompt is None else max(0, prompt - cached - written),
         cache_creation_tokens=None if prompt is None else written,
         cache_read_tokens=None if prompt is None else cached,
-        output_tokens=_count(usage.get("output_tokens", usage.get("completion_tokens"))),
-        cost_usd=_charge(usage),
+        output_tokens=count(usage.get("output_tokens", usage.get("completion_tokens"))),
+        cost_usd=charge(usage),
     )
 
 
@@ -235,7 +210,7 @@ def _responses_event(reading: Reading, event: Mapping[str, Any]) -> None:
     if kind == "error":
         reading.error(event if isinstance(event.get("error"), dict) else {"error": event})
         return
-    response = _map(event.get("response"))
+    response = mapping(event.get("response"))
     if kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):
         _responses_whole(reading, response)
     else:
@@ -243,10 +218,17 @@ def _responses_event(reading: Reading, event: Mapping[str, Any]) -> None:
         _responses_item(reading, event.get("item") if kind == "response.output_item.done" else None)
 
 
+_PAID_ITEMS = frozenset("web_search_call file_search_call code_interpreter_call image_generation_call".split())
+"""Calls of the API's own tools, which cost more than their tokens."""
+
+
 def _responses_item(reading: Reading, item: object) -> None:
     """The program tells the model of arguments that break off, and nobody else."""
-    call = _map(item)
-    if call.get("type") != "function_call":
+    call = mapping(item)
+    kind = text(call.get("type"))
+    if kind in _PAID_ITEMS:
+        reading.with_extras()
+    if kind != "function_call":
         return
     try:
         json.loads(call["arguments"])
@@ -256,13 +238,13 @@ def _responses_item(reading: Reading, item: object) -> None:
 
 def _responses_whole(reading: Reading, response: Mapping[str, Any]) -> None:
     reading.name(response.get("id"), response.get("model"))
-    reading.usage = _openai_usage(_map(response.get("usage")))
+    reading.use(_openai_usage(mapping(response.get("usage"))))
     status = response.get("status")
     reading.ended = status not in ("queued", "in_progress")
-    if status == "failed" or _map(response.get("error")):
+    if status == "failed" or mapping(response.get("error")):
         reading.error(response)
     elif status == "incomplete":
-        filtered = _map(response.get("incomplete_details")).get("reason") == "content_filter"
+        filtered = mapping(response.get("incomplete_details")).get("reason") == "content_filter"
         cause = Cause.REFUSED if filtered else Cause.OUTPUT_CUT
         reading.fail(cause, f"the reply is incomplete ({'content_filter' if filtered else 'max_output_tokens'})")
     output = response.get("output")
@@ -272,13 +254,13 @@ def _responses_whole(reading: Reading, response: Mapping[str, Any]) -> None:
 
 def _chat_part(reading: Reading, part: Mapping[str, Any]) -> None:
     reading.name(part.get("id"), part.get("model"))
-    if _map(part.get("error")):
+    if mapping(part.get("error")):
         reading.error(part)
-    if usage := _map(part.get("usage")):
-        reading.usage = _openai_usage(usage)
+    if usage := mapping(part.get("usage")):
+        reading.use(_openai_usage(usage))
     choices = part.get("choices")
     for choice in choices if isinstance(choices, list) else ():
-        match _map(choice).get("finish_reason"):
+        match mapping(choice).get("finish_reason"):
             case None:
                 continue
             case "content_filter":
@@ -298,14 +280,17 @@ _GEMINI_REFUSALS = frozenset(("SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECI
 
 def _gemini_part(reading: Reading, part: Mapping[str, Any]) -> None:
     reading.name(part.get("responseId"), part.get("modelVersion"))
-    if _map(part.get("error")):
+    if mapping(part.get("error")):
         reading.error(part)
         return
-    if usage := _map(part.get("usageMetadata")):
-        reading.usage = _gemini_usage(usage)
-    candidates = part.get("candidates")
-    reasons = [_map(one).get("finishReason") for one in candidates] if isinstance(candidates, list) else []
-    reasons.append(_map(part.get("promptFeedback")).get("blockReason"))
+    if usage := mapping(part.get("usageMetadata")):
+        reading.use(_gemini_usage(usage))
+    told = part.get("candidates")
+    candidates = [mapping(one) for one in told] if isinstance(told, list) else []
+    if any(one.get("groundingMetadata") for one in candidates):
+        reading.with_extras()
+    reasons = [one.get("finishReason") for one in candidates]
+    reasons.append(mapping(part.get("promptFeedback")).get("blockReason"))
     for reason in reasons:
         if not isinstance(reason, str):
             continue
@@ -319,11 +304,11 @@ def _gemini_part(reading: Reading, part: Mapping[str, Any]) -> None:
 
 def _gemini_usage(usage: Mapping[str, Any]) -> Usage:
     """Tokens of thoughts are output, those of tool results are prompt; the cached ones count among the prompt's."""
-    prompt = _count(usage.get("promptTokenCount"))
-    cached = _count(usage.get("cachedContentTokenCount")) or 0
-    tools = _count(usage.get("toolUsePromptTokenCount")) or 0
-    output = _count(usage.get("candidatesTokenCount"))
-    thoughts = _count(usage.get("thoughtsTokenCount"))
+    prompt = count(usage.get("promptTokenCount"))
+    cached = count(usage.get("cachedContentTokenCount")) or 0
+    tools = count(usage.get("toolUsePromptTokenCount")) or 0
+    output = count(usage.get("candidatesTokenCount"))
+    thoughts = count(usage.get("thoughtsTokenCount"))
     told = output is not None or thoughts is not None or usage.get("totalTokenCount") == prompt
     return Usage(
         input_tokens=None if prompt is None else max(0, prompt - cached) + tools,

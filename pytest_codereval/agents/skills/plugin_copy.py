@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import Cause, TrialError
-from ...sandbox.answer_keys import is_task_file
+from ...sandbox.answer_keys import KeyFiles, is_task_file
 from ...sandbox.copying import Destination
 
 MOST_BYTES = 200_000_000
@@ -57,11 +57,12 @@ class Budget:
 
 
 class KeptOut:
-    """The task's folder and the answer keys, by their real paths."""
+    """The task's folder and the answer keys: those that the task names, and more."""
 
-    def __init__(self, task_folder: Path, answer_keys: Collection[Path]) -> None:
+    def __init__(self, task_folder: Path, named: Collection[Path], further: Collection[Path] = ()) -> None:
         self._task_folder = os.path.realpath(task_folder)
-        self._places = {os.path.realpath(place) for place in answer_keys} - {self._task_folder}
+        self._places = {os.path.realpath(place) for place in (*named, *further)} - {self._task_folder}
+        self._files = KeyFiles(named, further)
 
     def refuse_root(self, root: str, key: str) -> None:
         if any(is_in(root, place) for place in self._places):
@@ -71,7 +72,7 @@ class KeptOut:
 
     def reason(self, path: str, root: str) -> str | None:
         """Why the agent may not have `path`, a real path below `root`."""
-        if any(is_in(path, place) for place in self._places):
+        if any(is_in(path, place) for place in self._places) or self._files.has(path):
             return "an answer key"
         if is_in(path, self._task_folder) and self._task_folder != root and is_in(self._task_folder, root):
             return "in the task's own folder"

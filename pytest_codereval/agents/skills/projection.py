@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...task.models import Task
 
 
-def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: Iterable[Path] = ()) -> Projection:
+def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: Collection[Path] = ()) -> Projection:
     """Copy the plugins of the task's agent into the sandbox, outside the workspace.
 
     `keep_out` are answer keys, files and folders, beside the task's own folder, reference and dataset. Raises
@@ -35,7 +35,7 @@ def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: I
     plugins: list[ProjectedPlugin] = []
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="codereval-") as place:
-        secret = [*named_answer_keys(task, task_folder), *keep_out]
+        secret = KeptOut(task_folder, named_answer_keys(task, task_folder), keep_out)
         for name, folder in project(task.agent.plugins, task_folder, Path(place), secret, notes):
             found, doubts = read_skills(folder)
             notes += doubts
@@ -49,15 +49,14 @@ def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: I
 
 
 def project(
-    plugins: Sequence[Plugin], task_folder: Path, target: Path, keep_out: Collection[Path], notes: list[str]
+    plugins: Sequence[Plugin], task_folder: Path, target: Path, secret: KeptOut, notes: list[str]
 ) -> list[tuple[str, Path]]:
     """Copy each plugin to a folder of its own below `target`; their names and these folders.
 
-    Neither the task's folder nor anything in `keep_out` is copied, nor what lies outside of the plugin: links are
-    looked at by where they lead, and files that they name are copied in their place. What is left out for such a
+    Nothing that is `secret` is copied, nor what lies outside of the plugin: links are looked at by where they lead,
+    and files that they name are copied in their place. What is left out for such a
     reason is told in `notes`. A plugin that is named twice is copied once. Raises TrialError(CONFIGURATION).
     """
-    secret = KeptOut(task_folder, keep_out)
     budget = Budget()
     names: dict[str, str] = {}
     done: set[str] = set()

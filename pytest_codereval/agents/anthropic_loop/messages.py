@@ -14,7 +14,7 @@ _CACHED_MESSAGES = 2
 Block = Mapping[str, Any]
 
 
-class Conversation:
+class Messages:
     """Messages of user and assistant in turn; each call of a tool has its result before anything else is said."""
 
     def __init__(self) -> None:
