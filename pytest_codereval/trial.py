@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any
 from . import clock
 from .agents import registry as agents
 from .agents.limits import TASK_TIMEOUT, Stop
-from .attempt import Attempt, HookRun, Plan
-from .books import Books
-from .conversation import Conversation
 from .criteria.contract import CriterionResult, Evidence
 from .dialog.simulated_user import direct_name
 from .errors import AgentError, Cause, CoderEvalError, TrialError
@@ -25,10 +22,13 @@ from .judging.outcomes import CAUSES, Status
 from .judging.strictness import nothing_evaluated, strict_tools, strictness_results
 from .recorder.answers.handler_files import FindByName, no_names
 from .recorder.invocation import InvocationLog
+from .running.attempt import Attempt, HookRun, Plan
+from .running.books import Books
+from .running.conversation import Conversation
+from .running.session import Session
 from .sandbox import tempdir
 from .sandbox.host_path import host_path
 from .sandbox.protocol import Phase, ProcessResult
-from .session import Session
 from .store import record as records
 from .store.run_directory import RunDirectory, write_json
 from .task.not_yet import refuse_unavailable

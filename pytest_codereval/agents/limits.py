@@ -159,8 +159,8 @@ class Meter:
         if unpriced and call.usage.extras:
             raise AgentError(
                 Cause.UNPRICED,
-                "a call of the model used more than its tokens tell (such as a web search of the API, or a cache for an "
-                f"hour), so {' and '.join(self._caps)} cannot be kept",
+                "a call of the model used more than its tokens tell (such as a web search of the API, or a cache for "
+                f"an hour), so {' and '.join(self._caps)} cannot be kept",
             )
         if unpriced and call.model is not None:
             self.check_price(call.model)

@@ -12,7 +12,7 @@ from ..errors import CoderEvalError
 from .agents import add_agents_of_plugins
 
 if TYPE_CHECKING:
-    from ..session import Session
+    from ..running.session import Session
     from ..store.run_directory import RunDirectory
     from ..trajectory.prices import PriceList
 
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def session(config: pytest.Config, directory: RunDirectory) -> Session:
     """What the trials of this session share."""
-    from ..session import Session
+    from ..running.session import Session
 
     return Session(
         directory.shared,

@@ -33,7 +33,7 @@ class KeyFiles:
     """The files of answer keys by device and inode, so that a hard link to one is known whatever its path."""
 
     def __init__(self, named: Iterable[Path], further: Iterable[Path] = ()) -> None:
-        """`named` are files, and folders with all that is in them; of `further` only files count: folders can be huge."""
+        """`named` are files, and folders with all that is in them; of `further` only files count."""
         self._named = tuple(named)
         self._further = tuple(further)
         self._files: frozenset[tuple[int, int]] | None = None

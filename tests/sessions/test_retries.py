@@ -187,7 +187,7 @@ def test_one_at_once_and_all_hold_off_when_the_rate_is_limited(repo: Repo, monke
 
 
 def test_a_cap_that_only_retries_used_up_is_no_fail(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent stays within its cap in each attempt: what ended the first one is what the trial is told to end with."""
+    """Each attempt stays within the cap by itself, so what ended the first one is what the trial ends with."""
     work = turn(call("Bash", command="echo x > a.txt"), usage={"input_tokens": 60, "output_tokens": 1})
     with FakeAnthropic([work, repeat(fault(529), 4), work, work]) as fake:
         ask(fake, monkeypatch)

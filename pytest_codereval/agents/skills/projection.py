@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...task.models import Task
 
 
-def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: Collection[Path] = ()) -> Projection:
+def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: Iterable[Path] = ()) -> Projection:
     """Copy the plugins of the task's agent into the sandbox, outside the workspace.
 
     `keep_out` are answer keys, files and folders, beside the task's own folder, reference and dataset. Raises
@@ -35,7 +35,7 @@ def make_projection(task: Task, task_folder: Path, sandbox: Sandbox, keep_out: C
     plugins: list[ProjectedPlugin] = []
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="codereval-") as place:
-        secret = KeptOut(task_folder, named_answer_keys(task, task_folder), keep_out)
+        secret = KeptOut(task_folder, named_answer_keys(task, task_folder), tuple(keep_out))
         for name, folder in project(task.agent.plugins, task_folder, Path(place), secret, notes):
             found, doubts = read_skills(folder)
             notes += doubts

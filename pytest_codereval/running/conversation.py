@@ -6,14 +6,14 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
-from . import clock
+from .. import clock
+from ..dialog.talk import make_talk
+from ..dialog.transcript import Ending
+from ..judging.outcomes import Status
+from ..trajectory.prices import PriceList
 from .attempt import Attempt, Plan
+from .between_turns import judge_between_turns
 from .books import Books
-from .dialog.talk import make_talk
-from .dialog.transcript import Ending
-from .interim import judge_between_turns
-from .judging.outcomes import Status
-from .trajectory.prices import PriceList
 
 
 class Conversation:

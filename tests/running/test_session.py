@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_codereval.errors import AgentError, Cause, TrialError
-from pytest_codereval.session import Session
+from pytest_codereval.running.session import Session
 from pytest_codereval.trajectory.prices import PriceList
 
 

@@ -10,15 +10,15 @@ import pytest
 
 from pytest_codereval import clock
 from pytest_codereval.agents.limits import Meter, Stop
-from pytest_codereval.books import Books
 from pytest_codereval.errors import AgentError, Cause
-from pytest_codereval.session import Session
+from pytest_codereval.running.books import Books
+from pytest_codereval.running.session import Session
 from pytest_codereval.store.ledger import Ledger
 from pytest_codereval.task.setting_models import RunLimits
 from pytest_codereval.trajectory.model import ModelCall, ModelFault, Usage
 from pytest_codereval.trajectory.prices import PriceList
 
-from .task.samples import load
+from ..task.samples import load
 
 PRICES = PriceList(["known 100 500 200 10", "uncached 100 500"])
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from . import clock
-from .errors import AgentError, Cause, TrialError
-from .trajectory.prices import PriceList
+from .. import clock
+from ..errors import AgentError, Cause, TrialError
+from ..trajectory.prices import PriceList
 
 if TYPE_CHECKING:
-    from .store.ledger import Ledger
-    from .store.turnstile import Turnstile
+    from ..store.ledger import Ledger
+    from ..store.turnstile import Turnstile
 
 Spender = Literal["agent", "simulated user"]
 
@@ -52,7 +52,7 @@ class Session:
         """What was spent so far, by all workers; None without a folder."""
         if self._folder is None:
             return None
-        from .store.ledger import Ledger
+        from ..store.ledger import Ledger
 
         return Ledger(self._folder, self._budget_usd)
 
@@ -96,7 +96,7 @@ class Session:
 
     def _turnstile(self, provider: str) -> Turnstile:
         if provider not in self._turnstiles:
-            from .store.turnstile import FIRST_PAUSE, Turnstile
+            from ..store.turnstile import FIRST_PAUSE, Turnstile
 
             assert self._folder is not None
             most = self._most_at_once.get(provider)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 
+from ..criteria.contract import Evidence
+from ..judging.gate import Decision, decide
+from ..judging.judge import judge
+from ..recorder.invocation import InvocationLog
+from ..sandbox import tempdir
+from ..sandbox.material import GradingMaterial
+from ..sandbox.protocol import Phase, ProcessResult
+from ..sandbox.snapshot import snapshot
+from ..trajectory.model import Trajectory
 from .attempt import Attempt, Plan
-from .criteria.contract import Evidence
-from .judging.gate import Decision, decide
-from .judging.judge import judge
-from .recorder.invocation import InvocationLog
-from .sandbox import tempdir
-from .sandbox.material import GradingMaterial
-from .sandbox.protocol import Phase, ProcessResult
-from .sandbox.snapshot import snapshot
-from .trajectory.model import Trajectory
 
 
 def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | None) -> Decision:

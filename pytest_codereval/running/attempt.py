@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import clock
-from .agents import registry as agents
-from .agents.limits import TURN_TIMEOUT
-from .agents.protocol import Agent, Job
-from .agents.skills.projection import make_projection
-from .errors import AgentError, Cause, TrialError
-from .judging.strictness import listed, strict_tools, unmatched_calls
-from .recorder.answers.handler_files import FindByName
-from .recorder.equipment import Equipment
-from .recorder.invocation import InvocationLog
-from .recorder.shims.names import generated_names
-from .recorder.spool.spool import cause_of, describe
-from .sandbox import tempdir
-from .sandbox.environment import EnvironmentPlan
-from .sandbox.material import GradingMaterial
-from .sandbox.protocol import Phase, ProcessResult
-from .sandbox.snapshot import Manifest, snapshot
-from .sandbox.staging import prepare_mock_dirs, stage_workspace
-from .store import record as records
-from .text import tail
-from .trajectory.checking import checked
-from .trajectory.model import Event, Message, ModelCall
+from .. import clock
+from ..agents import registry as agents
+from ..agents.limits import TURN_TIMEOUT
+from ..agents.protocol import Agent, Job
+from ..agents.skills.projection import make_projection
+from ..errors import AgentError, Cause, TrialError
+from ..judging.strictness import listed, strict_tools, unmatched_calls
+from ..recorder.answers.handler_files import FindByName
+from ..recorder.equipment import Equipment
+from ..recorder.invocation import InvocationLog
+from ..recorder.shims.names import generated_names
+from ..recorder.spool.spool import cause_of, describe
+from ..sandbox import tempdir
+from ..sandbox.environment import EnvironmentPlan
+from ..sandbox.material import GradingMaterial
+from ..sandbox.protocol import Phase, ProcessResult
+from ..sandbox.snapshot import Manifest, snapshot
+from ..sandbox.staging import prepare_mock_dirs, stage_workspace
+from ..store import record as records
+from ..text import tail
+from ..trajectory.checking import checked
+from ..trajectory.model import Event, Message, ModelCall
 
 if TYPE_CHECKING:
-    from .task.models import AgentConfig, RecordedTool
-    from .task.trials import TrialSpec
+    from ..task.models import AgentConfig, RecordedTool
+    from ..task.trials import TrialSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Attempt:
             said = tail((result.stderr_text or result.stdout_text).strip(), 1000)
             raise TrialError(Cause.PRE_RUN, f"`{hook.command.strip()}` {how}: {said}")
 
-    def _start_agent(self, sandbox: tempdir.TempdirSandbox, keep_out: Iterable[Path]) -> None:
+    def _start_agent(self, sandbox: tempdir.TempdirSandbox, keep_out: Collection[Path]) -> None:
         plan = self._plan
         skills = make_projection(self._task, plan.spec.path.parent, sandbox, keep_out)
         self.plugin_notes = skills.notes

@@ -5,15 +5,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from . import clock
-from .agents.limits import Meter
-from .errors import Cause
+from .. import clock
+from ..agents.limits import Meter
+from ..errors import Cause
+from ..trajectory.model import Event, ModelCall, ModelFault, Trajectory
+from ..trajectory.spending import Spending, spending
 from .session import Session, Spender
-from .trajectory.model import Event, ModelCall, ModelFault, Trajectory
-from .trajectory.spending import Spending, spending
 
 if TYPE_CHECKING:
-    from .task.models import Task
+    from ..task.models import Task
 
 PROVIDER_OF_USERS = "anthropic"
 """The provider of the models that play users."""
