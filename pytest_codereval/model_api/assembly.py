@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from ..errors import Cause
 from ..trajectory.model import UNKNOWN, Usage
 from .faults import fault_of_response
-from .json_values import text
+from .json_parts import text
 from .reply_usage import MessagesUsage
 from .stop_reasons import BROKEN_OFF
 from .stream import Fault

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..trajectory.model import Usage
-from .json_values import count, mapping
+from .json_parts import count, mapping
 
 _DEARER = {"speed": "fast", "inference_geo": "us"}
 """Ways of working that cost more than the price list says."""

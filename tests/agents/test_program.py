@@ -64,11 +64,15 @@ def run(told: Told, folder: Path, *, gateway: bool = True) -> list[Event]:
     return list(run_program(job, Launch(["p"]), told, clock.monotonic() + 60, way))
 
 
-def test_what_was_printed_before_the_refused_call_is_read_and_no_more(tmp_path: Path) -> None:
-    told = Told(None, b"the end of a tool", b"more", *itertools.repeat(b"and more", 9))
-    assert [event.text for event in run(told, tmp_path) if isinstance(event, Message)] == ["the end of a tool"]
+def test_what_is_printed_late_is_read_and_a_refused_program_that_goes_on_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "LAST_WORDS", 0.2)
+    told = Told(None, b"the end of a tool", b"told late", *itertools.repeat(None, 100_000))
+    texts = [event.text for event in run(told, tmp_path) if isinstance(event, Message)]
+    assert texts == ["the end of a tool", "told late"]
     assert told.closed
-    assert (tmp_path / "output-1.jsonl").read_bytes() == b"the end of a tool\n"
+    assert (tmp_path / "output-1.jsonl").read_bytes() == b"the end of a tool\ntold late\n"
 
 
 def test_how_a_program_ends_that_was_refused_a_call_does_not_matter(tmp_path: Path) -> None:

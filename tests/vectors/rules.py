@@ -19,7 +19,7 @@ from pytest_codereval.criteria.json_strict import equal
 
 from . import repairs
 from .evidence import is_system_error
-from .kinds import model_of, run_model
+from .kinds import RUNNERS, model_of, run_model
 from .models import model_named
 from .outcome import Outcome, Vector
 
@@ -195,6 +195,23 @@ def _directory(kind: str, vector: Vector, outcome: Outcome) -> bool:
     return listed and vector["expected"].get("score") == 1 and outcome.answer["score"] == 0
 
 
+def _skill_repair(repair: repairs.Repair) -> Applies:
+    """The calls of tools, changed like this, give what is expected about a skill."""
+
+    def applies(kind: str, vector: Vector, outcome: Outcome) -> bool:
+        if kind not in ("live_verdict", "skill_triggered") or outcome.how != "answered":
+            return False
+        if vector["criterion"]["type"] != "skill_triggered" or not vector.get("turns"):
+            return False
+        turns = repair(vector["turns"])
+        expected = vector["expected"]
+        answer = RUNNERS[kind]({**vector, "turns": turns}).answer
+        asked = {key: expected[key] for key in ("verdict", "score") if key in expected}
+        return not _identical(turns, vector["turns"]) and bool(asked) and asked.items() <= answer.items()
+
+    return applies
+
+
 def _json_texts(vector: Vector) -> list[str]:
     return [text for text in vector.get("files", {}).values() if isinstance(text, str)]
 
@@ -293,4 +310,6 @@ RULES = (
     Rule("true-is-not-1", _some_assertion(_true_beside_one)),
     Rule("integer-is-a-type", _some_assertion(_whole_number)),
     Rule("answers-are-out-of-reach", _answers_out_of_reach),
+    Rule("unfinished-call-decides-nothing", _skill_repair(repairs.with_ended_calls)),
+    Rule("listing-is-no-use", _skill_repair(repairs.with_read_folders)),
 )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ... import clock
 from ...errors import AgentError, Cause
+from ...model_api.json_parts import mappings
 from ...redaction import redact
 from ...sandbox.protocol import Phase, ProcessResult
 from ...trajectory.model import Event
 from ..gateway.server import Gateway
-from ..json_parts import mappings
 from ..limits import is_capped
 from ..program import Launch, run_program
 from ..protocol import Job

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...errors import AgentError, Cause
+from ...model_api.stop_reasons import BROKEN_OFF
 from ...sandbox.protocol import ProcessResult
 from ...text import shorten
 from .calls import ModelCalls
@@ -15,12 +16,7 @@ SHOWN = 2000
 """Characters of the program's own words in a message."""
 
 _BY_STOP: Mapping[str, Cause] = MappingProxyType(
-    {
-        "refusal": Cause.REFUSED,
-        "max_tokens": Cause.OUTPUT_CUT,
-        "model_context_window_exceeded": Cause.CONTEXT_FULL,
-        "pause_turn": Cause.API_FAULT,
-    }
+    {stop: cause for stop, (cause, _) in BROKEN_OFF.items()} | {"pause_turn": Cause.API_FAULT}
 )
 _BY_FAULT: Mapping[str, Cause] = MappingProxyType(
     {

@@ -8,9 +8,9 @@ from typing import Any
 
 from ... import clock
 from ...errors import AgentError, Cause
+from ...model_api.json_parts import mapping, mappings, parsed, text
 from ...sandbox.protocol import ProcessResult
 from ...trajectory.model import Event, Message, ModelFault, ToolCall
-from ..json_parts import mapping, mappings, parsed, text
 from .calls import ModelCalls
 from .ending import Ending, check_end
 from .tool_results import ended, notified

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ... import clock
+from ...model_api.json_parts import mappings
 from ...trajectory.model import ToolCall, ToolStatus
-from ..json_parts import mappings
 
 _EXIT_CODE = re.compile(r"Exit code (\d{1,3})(?:\n|$)")
 _BACKGROUND_EXIT = re.compile(r"(?:completed \(exit code (\d{1,3})\)|failed with exit code (\d{1,3}))$")

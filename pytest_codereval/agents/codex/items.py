@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...model_api.json_parts import mappings
 from ...trajectory.model import ToolCall, ToolStatus
-from ..json_parts import mappings
 from .words import unwrapped
 
 Item = Mapping[str, Any]

@@ -8,10 +8,10 @@ from typing import Any
 
 from ... import clock
 from ...errors import AgentError, Cause
+from ...model_api.json_parts import parsed
 from ...sandbox.protocol import ProcessResult
 from ...text import head, tail
 from ...trajectory.model import Event, Message, ModelCall, ModelFault
-from ..json_parts import parsed
 from .items import text, tool_calls
 
 _THREAD = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

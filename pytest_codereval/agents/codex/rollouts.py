@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from ...model_api.json_parts import mappings, parsed
 from ...sandbox.opening import BENEATH, NO_LINKS, open_at
 from ...trajectory.model import ToolCall, ToolStatus
-from ..json_parts import mappings, parsed
 from .items import arguments, file_change, mcp_output, outcome, shell_call, text
 from .words import inner
 

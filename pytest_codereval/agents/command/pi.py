@@ -10,8 +10,8 @@ from typing import Any
 from ... import clock
 from ...errors import Cause
 from ...model_api.faults import fault_of_response
+from ...model_api.json_parts import mapping, mappings, parsed, text
 from ...trajectory.model import Event, Message, ModelCall, ToolCall
-from ..json_parts import mapping, mappings, parsed, text
 from .reading import JsonReader
 from .told import Words, count, seconds, usage
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from ... import clock
 from ...errors import AgentError, Cause
+from ...model_api.json_parts import parsed
 from ...sandbox.protocol import ProcessResult
 from ...text import shorten, tail
 from ...trajectory.model import Event, Message, ModelCall, ModelFault
-from ..json_parts import parsed
 from .told import Ids
 
 LONGEST_ANSWER = 50_000_000

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import Cause
 from ...model_api.faults import fault_of_response, presentable
-from ...model_api.json_values import count, mapping, text
+from ...model_api.json_parts import count, mapping, text
 from ...model_api.reply_usage import MessagesUsage, charge
 from ...model_api.sse import EventSplitter
 from ...model_api.stop_reasons import broken_off

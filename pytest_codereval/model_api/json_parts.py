@@ -1,10 +1,12 @@
-"""Taking apart JSON that a program told and that may be anything: what is not of the kind asked for is empty."""
+"""Takes apart JSON that somebody else wrote and that may be anything: what is not of the kind asked for is empty."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from typing import Any
+
+_TOO_MANY = 10**12
 
 
 def text(value: object) -> str:
@@ -29,3 +31,8 @@ def parsed(told: str | bytes | None) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def count(value: object) -> int | None:
+    """`value` if it can be a number of tokens, else None."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MANY else None
