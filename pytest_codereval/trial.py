@@ -375,6 +375,7 @@ class Trial:
             "pre_run": [hook.described() for hook in (attempt.pre_runs if attempt else ())],
             "post_run": [hook.described() for hook in self._post_runs],
             "material": digests,
+            "left_out_of_templates": list(attempt.left_out_of_templates) if attempt else [],
             "left_out_of_plugins": list(attempt.plugin_notes) if attempt else [],
             "times": self._marks,
         }

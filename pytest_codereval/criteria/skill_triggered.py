@@ -21,9 +21,7 @@ OTHER_TOOLS = frozenset(
 )
 """Tools whose texts name files without reading them."""
 
-CONTENTS = frozenset(
-    "content description file_text glob new_str new_string old_str old_string pattern prompt".split()
-)
+CONTENTS = frozenset("content description file_text glob new_str new_string old_str old_string pattern prompt".split())
 """Parameters that are written, searched or said, and open nothing."""
 
 

@@ -91,6 +91,7 @@ class Attempt:
         self.log = InvocationLog()
         self.pre_runs: list[HookRun] = []
         self.manifest: Manifest | None = None
+        self.left_out_of_templates: tuple[str, ...] = ()
         self.plugin_notes: tuple[str, ...] = ()
         self.failure: AgentError | None = None
         self.agent_is_dead = False
@@ -127,7 +128,7 @@ class Attempt:
             *material.dataset_files,
             *(self.equipment.answer_keys if self.equipment else ()),
         ]
-        stage_workspace(
+        self.left_out_of_templates = stage_workspace(
             sandbox, self._task, task_folder, generated_names=self._generated_names, answer_keys=answer_keys
         )
         if self.equipment is not None:

@@ -187,3 +187,20 @@ def without_blank_commands(value: Any) -> Any:
         return {**fields, "command": "true"} if isinstance(command, str) and not command.strip() else fields
 
     return walk(value, change)
+
+
+def with_ended_calls(value: Any) -> Any:
+    """Calls of tools that have no status yet have succeeded."""
+    return walk(value, lambda call: {**call, "status": "success"} if call.get("status", "") is None else call)
+
+
+def with_read_folders(value: Any) -> Any:
+    """Commands that list folders print what is in them instead."""
+    return walk(value, _read_folder)
+
+
+def _read_folder(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    command = fields.get("command")
+    if not isinstance(command, str):
+        return fields
+    return {**fields, "command": re.sub(r"^ls\b.*?([^\s/]+(?:/[^\s/]+)*)/?$", r"cat \1/*", command)}

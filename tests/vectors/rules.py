@@ -21,7 +21,7 @@ from . import repairs
 from .evidence import is_system_error
 from .kinds import RUNNERS, model_of, run_model
 from .models import model_named
-from .outcome import Outcome, Vector
+from .outcome import Outcome, Vector, agrees
 
 Applies = Callable[[str, Vector, Outcome], bool]
 """Takes the kind, the vector and what this package says."""
@@ -204,10 +204,8 @@ def _skill_repair(repair: repairs.Repair) -> Applies:
         if vector["criterion"]["type"] != "skill_triggered" or not vector.get("turns"):
             return False
         turns = repair(vector["turns"])
-        expected = vector["expected"]
-        answer = RUNNERS[kind]({**vector, "turns": turns}).answer
-        asked = {key: expected[key] for key in ("verdict", "score") if key in expected}
-        return not _identical(turns, vector["turns"]) and bool(asked) and asked.items() <= answer.items()
+        changed = {**vector, "turns": turns}
+        return not _identical(turns, vector["turns"]) and agrees(changed, RUNNERS[kind](changed))
 
     return applies
 

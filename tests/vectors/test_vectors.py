@@ -214,6 +214,12 @@ def assertion(score: float, value: Any, operator: str, expected: Any) -> dict[st
     return files(score, {"x": json.dumps({"v": value})}, type="json_check", path="x", assertions=asserted)
 
 
+def skill(expected: dict[str, Any], status: str | None, tool: str, **parameters: Any) -> dict[str, Any]:
+    criterion = {"type": "skill_triggered", "skill_name": "a", "expected_skill": "a"}
+    turns = [[{"tool": tool, "parameters": parameters, "status": status}]]
+    return {"criterion": criterion, "turns": turns, "expected": expected}
+
+
 def recorded(argv: list[str], reply: str, **record: Any) -> dict[str, Any]:
     """A tool with one rule, called in a system where its table could not be read."""
     entry = {"tool": "t", "stderr": "no\n", "responses": [{"when": {"verb": "a"}, "stdout": reply}]}
@@ -339,6 +345,14 @@ KINDS = [
         files(1.0, {"a": {"len": 9}}, type="file_contains", path="a", includes=["x"]),
     ),
     ("answers-are-out-of-reach", "record_cli_shim", recorded(["a"], "yes", sidecar_error="FileNotFoundError()")),
+    ("unfinished-call-decides-nothing", "live_verdict", skill({"verdict": "pass"}, None, "Skill", skill="a")),
+    (
+        "unfinished-call-decides-nothing",
+        "live_verdict",
+        skill({"verdict": "pass"}, None, "Read", file_path="skills/a/x"),
+    ),
+    ("listing-is-no-use", "live_verdict", skill({"verdict": "pass"}, "success", "Bash", command="ls skills/a/")),
+    ("listing-is-no-use", "skill_triggered", skill({"score": 1.0}, "success", "Bash", command="ls -l /x/skills/a/")),
 ]
 
 
@@ -352,6 +366,9 @@ def test_each_rule_is_tried():
 
 
 BESIDE = [
+    ("live_verdict", skill({"verdict": "fail"}, None, "Skill", skill="a")),
+    ("live_verdict", skill({"verdict": "pass"}, None, "Skill", skill="b")),
+    ("live_verdict", skill({"verdict": "pass"}, "success", "Bash", command="ls skills/b/")),
     ("model_accept", accepted("TaskDefinition", **task(no_such_key=1, tags=["Not A Tag"]))),
     ("model_accept", accepted("FileMatchesRegexCriterion", description="d", path="a", pattern="(", weight=-1)),
     ("model_accept", accepted("FileExistsCriterion", description="d", path="../a", pass_threshold=2)),

@@ -65,7 +65,7 @@ class SkillFolder:
         return any(self.has_below(match.group()) for match in _PATH_IN_TEXT.finditer(text))
 
     def _depth(self, path: str) -> int:
-        """How deep below the skill's folder a path goes: 0 is the folder, 1 also the folder with a slash, -1 neither."""
+        """How deep below the skill's folder a path goes; 0 is the folder without a slash, -1 elsewhere."""
         parts = path.split("/")
         for at in range(len(parts) - 1):
             if self._is_folder(parts[at], parts[at + 1]):

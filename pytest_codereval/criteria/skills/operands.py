@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -38,10 +39,21 @@ _VALUES = {
 }
 """Programs whose first operand is no path, with their options whose values are none."""
 
+_WRITTEN = {
+    "curl": ("-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar"),
+    "wget": ("-O", "--output-document", "-P", "--directory-prefix", "-o"),
+    "tar": ("-C", "--directory"),
+    "unzip": ("-d",),
+}
+"""Options whose values are files or folders that are written."""
+
 _GIVEN = re.compile(r"-\w*[ef]|--(?:regexp|file|expression|source|files|from-file)(?:=.*)?")
 _TEXT_OPTION = re.compile(r"-\w*e")
 _IS_PATH = re.compile(r"[^\W\d]|/")
 """Numbers and signs are values of options."""
+
+_SUBSTITUTED = re.compile(r"[<>$]\([^()]*\)|`[^`]*`")
+"""A command within a word, which is one of its own."""
 
 _INPUT = re.compile(r"(?<![<>&])<\s*([^\s<>&()|;]+)")
 
@@ -51,7 +63,8 @@ def read_operands(command: SimpleCommand) -> tuple[str, ...]:
 
     The program is one where it is called by a path.
     """
-    return (*(word for word in _words_read(command) if _IS_PATH.search(word)), *_redirected(command))
+    words = (_SUBSTITUTED.sub("", word) for word in _words_read(command))
+    return (*(word for word in words if _IS_PATH.search(word)), *_redirected(command))
 
 
 def _words_read(command: SimpleCommand) -> tuple[str, ...]:
@@ -66,7 +79,9 @@ def _words_read(command: SimpleCommand) -> tuple[str, ...]:
         return words[1:-1]
     if program == "tr":
         return ()
-    arguments = tuple(word for word in words[1:] if word not in command.data)
+    written = _WRITTEN.get(program, ())
+    pairs = itertools.pairwise(words)
+    arguments = tuple(word for before, word in pairs if before not in written and word not in command.data)
     return (words[0], *arguments) if "/" in words[0] else arguments
 
 

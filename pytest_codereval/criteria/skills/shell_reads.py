@@ -18,6 +18,7 @@ MOST_VALUES = 20
 _FINDERS = frozenset("fd fdfind find gfind ls rg".split())
 _FOR = re.compile(r"\bfor\s+(\w+)\s+in\s+([^;\n]{1,1000})")
 _INPUT_OF_MANY = re.compile(r"(?:\bdone\s*|\$\(\s*)<\s*([^\s<>()&|;]+)")
+_PASSED_ON = re.compile(r"(?<!\|)\|(?!\|)|[$<]\(|`")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _NOT_THERE = re.compile(r"no such file|can't open|cannot find|not found|permission denied", re.IGNORECASE)
 _NEVER_STARTED = (126, 127)
@@ -121,14 +122,19 @@ class _Reading:
         """Whether files that a command before it found are what it reads."""
         if command.why_unknown == "find" or any(word.startswith("xargs") for word in command.prefixed):
             return True
-        return command.program in FILTERS and not all(command.known)
+        if command.program not in FILTERS or _PASSED_ON.search(self._text) is None:
+            return False
+        words = zip(command.words, command.known, strict=True)
+        return any(not known and not word.startswith(("<(", ">(")) for word, known in words)
 
     def _values(self, word: str) -> Iterator[str]:
-        """The word, and with each value that a loop gives to the variable at its start."""
+        """The word, and with each value that a loop gives to the first of its variables that has one."""
         yield word
-        variable = _VARIABLE.match(word)
-        if variable is not None:
-            yield from (f"{value}{word[variable.end() :]}" for value in self._variables.get(variable[1], ()))
+        for variable in _VARIABLE.finditer(word):
+            if variable[1] in self._variables:
+                for value in self._variables[variable[1]]:
+                    yield f"{word[: variable.start()]}{value}{word[variable.end() :]}"
+                return
 
     def _failed(self, command: SimpleCommand) -> bool:
         """Whether the command is known to have read nothing."""

@@ -11,6 +11,7 @@ from .tree import Node, text_of
 _DEFAULTS = frozenset({":-", "-", ":+", "+", ":=", "="})
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _ANSI_C = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]")
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 
 
@@ -39,10 +40,15 @@ class WordLowering:
     def word(self, nodes: Sequence[Node]) -> Word:
         """Return the word that the touching `nodes` make."""
         parts: list[Part] = []
-        for index, node in enumerate(nodes):
-            if node.type == "$" and index + 1 < len(nodes) and nodes[index + 1].type == "string":
-                continue
-            parts.extend(self._parts(node, quoted=False))
+        pieces = list(_pieces(nodes))
+        for before, node in zip([None, *pieces], pieces, strict=False):
+            after_dollar = before is not None and before.type == "$"
+            name = _PLAIN_NAME.match(self._plain(node)) if after_dollar and node.type in ("word", "number") else None
+            if name is not None:
+                parts.append(Variable(name.group(), f"${name.group()}", False))
+                parts.append(Literal(_unescaped(self._plain(node)[name.end() :])))
+            elif node.type != "$":
+                parts.extend(self._parts(node, quoted=False))
         return Word(tuple(parts), self._span(nodes[0].start_byte, nodes[-1].end_byte))
 
     def _plain(self, node: Node) -> str:
@@ -60,8 +66,8 @@ class WordLowering:
             if isinstance(part, Substitution)
         )
 
-    def assignment(self, node: Node) -> Assignment:
-        """Return the assignment of a `variable_assignment`."""
+    def assignment(self, node: Node, tail: Sequence[Node] = ()) -> Assignment:
+        """Return the assignment of a `variable_assignment`; `tail` are nodes that touch it, the rest of its value."""
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
         append = any(child.type == "+=" for child in node.children)
@@ -75,7 +81,7 @@ class WordLowering:
             known = all(child.type not in ("variable_assignment", "comment") for child in items)
             words = tuple(self.word([child]) for child in items) if known else None
             return Assignment(text, None, append, words, () if known else self.inner(value))
-        return Assignment(text, self.word([value]), append)
+        return Assignment(text, self.word([value, *tail]), append)
 
     def _parts(self, node: Node, quoted: bool) -> Iterator[Part]:
         kind = node.type
@@ -156,6 +162,15 @@ class WordLowering:
         else:
             process = node.type == "process_substitution"
             yield Substitution(self._block(children), source, quoted, process)
+
+
+def _pieces(nodes: Sequence[Node]) -> Iterator[Node]:
+    """The nodes, those that only join others opened: in `$a/$b/c` the second `$` ends one, and `b/c` is the next."""
+    for node in nodes:
+        if node.type in ("concatenation", "command_name"):
+            yield from _pieces(node.children)
+        else:
+            yield node
 
 
 def _substitutions(node: Node) -> Iterator[Node]:

@@ -153,13 +153,18 @@ class _Lowering:
         compound = [child for child in node.children if child.type in ("subshell", "compound_statement")]
         if compound:
             return self._timed(node, compound)
-        assignments = tuple(self._words.assignment(child) for child in _of(node, "variable_assignment"))
+        assigned = _of(node, "variable_assignment")
         redirects, nodes = self._redirects(_of(node, "file_redirect"))
         arguments = [child for child in node.children if child.type not in ("variable_assignment", "file_redirect")]
         if any(child.type in _MISREAD for child in arguments) or self._spans_lines(node):
             raise NotUnderstood(text_of(node))
         arguments = sorted(arguments + nodes, key=lambda child: child.start_byte)
-        words = tuple(self._words.word(group) for group in grouped(arguments, self._source))
+        groups = list(grouped(arguments, self._source))
+        ends = assigned[-1].end_byte if assigned else None
+        tail = groups.pop(0) if groups and groups[0][0].start_byte == ends else []
+        values = [self._words.assignment(child, tail if child is assigned[-1] else ()) for child in assigned]
+        assignments = tuple(values)
+        words = tuple(map(self._words.word, groups))
         raw = self._span(node.start_byte, node.end_byte)
         if len(words) > 1 and words[0].source == "coproc" and words[1].source not in _RESERVED | {"(", "(("}:
             return _coprocess(Simple(raw, words[1:], assignments, redirects))
@@ -185,9 +190,9 @@ class _Lowering:
         declared: list[Assignment | str] = []
         for group in grouped(list(node.children), self._source):
             if group[0].type == "variable_assignment":
-                assignment = self._words.assignment(group[0])
+                assignment = self._words.assignment(group[0], group[1:])
                 declared.append(assignment)
-                words.append(_declaring(assignment, self._span(group[0].start_byte, group[0].end_byte)))
+                words.append(_declaring(assignment, self._span(group[0].start_byte, group[-1].end_byte)))
                 continue
             words.append(self._words.word(group))
             if group[0].type == "variable_name":
