@@ -19,14 +19,16 @@ from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.agent_models import AnthropicAgent
 from pytest_codereval.task.models import SandboxConfig
-from pytest_codereval.trajectory.model import Event, Message, ModelCall, ModelFault, ToolCall
+from pytest_codereval.trajectory.model import Event, Message, ModelCall
 from tests.fakes import FakeAnthropic
+
+from .told import ToldEvents
 
 KEY = "fake-key-0123456789abcdef"
 
 
 @dataclasses.dataclass
-class Loop:
+class Loop(ToldEvents):
     """One agent in a sandbox, what it told, and how its last run ended."""
 
     sandbox: TempdirSandbox
@@ -64,11 +66,6 @@ class Loop:
             run.close()  # type: ignore[attr-defined]
         return self
 
-    def calls(self, name: str | None = None) -> list[ToolCall]:
-        """The tool calls in the order of their beginnings, each as it was told last."""
-        last = {event.id: event for event in self.events if isinstance(event, ToolCall)}
-        return [call for call in last.values() if name in (None, call.name)]
-
     @property
     def texts(self) -> list[tuple[str, str]]:
         return [(event.role, event.text) for event in self.events if isinstance(event, Message)]
@@ -76,10 +73,6 @@ class Loop:
     @property
     def replies(self) -> list[ModelCall]:
         return [event for event in self.events if isinstance(event, ModelCall)]
-
-    @property
-    def faults(self) -> list[ModelFault]:
-        return [event for event in self.events if isinstance(event, ModelFault)]
 
 
 @contextlib.contextmanager

@@ -22,8 +22,10 @@ from pytest_codereval.sandbox.protocol import Phase
 from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.loader import load_task
 from pytest_codereval.task.models import SandboxConfig
-from pytest_codereval.trajectory.model import Event, Message, ModelCall, ModelFault, ToolCall
+from pytest_codereval.trajectory.model import Event, Message
 from tests.fakes import FakeAnthropic
+
+from .told import ToldEvents
 
 KEY = "fake-key-0123456789abcdef"
 
@@ -42,28 +44,15 @@ def need_claude() -> None:
 
 
 @dataclasses.dataclass
-class Told:
+class Told(ToldEvents):
     """What an agent told, and how its last run ended."""
 
     events: list[Event] = dataclasses.field(default_factory=list)
     failure: TrialError | None = None
 
-    def calls(self, name: str | None = None) -> list[ToolCall]:
-        """The tool calls in the order of their beginnings, each as it was told last."""
-        last = {event.id: event for event in self.events if isinstance(event, ToolCall)}
-        return [call for call in last.values() if name in (None, call.name)]
-
     @property
     def texts(self) -> list[tuple[str, str]]:
         return [(event.role, event.text) for event in self.events if isinstance(event, Message)]
-
-    @property
-    def model_calls(self) -> list[ModelCall]:
-        return list({event.id: event for event in self.events if isinstance(event, ModelCall)}.values())
-
-    @property
-    def faults(self) -> list[ModelFault]:
-        return [event for event in self.events if isinstance(event, ModelFault)]
 
 
 class Stage:

@@ -22,8 +22,10 @@ from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.loader import load_task
 from pytest_codereval.task.models import SandboxConfig
-from pytest_codereval.trajectory.model import Event, Message, ModelCall, ModelFault, ToolCall
+from pytest_codereval.trajectory.model import Event, Message
 from tests.fakes import FakeOpenAI
+
+from .told import ToldEvents
 
 KEY = "fake-key-0123456789abcdef"
 CLASSIC = "some-unknown-model"
@@ -46,16 +48,11 @@ def put_codex_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclasses.dataclass
-class Told:
+class Told(ToldEvents):
     """What an agent told, and how its last run ended."""
 
     events: list[Event] = dataclasses.field(default_factory=list)
     failure: AgentError | None = None
-
-    def calls(self, name: str | None = None) -> list[ToolCall]:
-        """The tool calls in the order of their beginnings, each as it was told last."""
-        last = {event.id: event for event in self.events if isinstance(event, ToolCall)}
-        return [call for call in last.values() if name in (None, call.name)]
 
     @property
     def commands(self) -> list[object]:
@@ -64,14 +61,6 @@ class Told:
     @property
     def texts(self) -> list[str]:
         return [event.text for event in self.events if isinstance(event, Message)]
-
-    @property
-    def model_calls(self) -> list[ModelCall]:
-        return list({event.id: event for event in self.events if isinstance(event, ModelCall)}.values())
-
-    @property
-    def faults(self) -> list[ModelFault]:
-        return [event for event in self.events if isinstance(event, ModelFault)]
 
 
 class Stage:

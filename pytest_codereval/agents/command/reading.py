@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -47,7 +48,7 @@ class TextReader:
             yield Message("assistant", answer, clock.now())
 
 
-class JsonReader:
+class JsonReader(abc.ABC):
     """Base of the built-in parsers: one JSON object a line, what is none is passed over.
 
     A subclass makes events of an object, sets `session` to the id by which the program resumes its conversation,
@@ -68,9 +69,9 @@ class JsonReader:
         told = parsed(line)
         return self._counted(self.events(told)) if told else ()
 
+    @abc.abstractmethod
     def events(self, told: Mapping[str, Any]) -> Iterable[Event]:
         """The events of one object. Never raises, whatever it holds."""
-        raise NotImplementedError
 
     def rest(self) -> Iterable[Event]:
         """What is left to tell at the end of the stream."""
