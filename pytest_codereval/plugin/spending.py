@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,7 @@ def budget_line(config: pytest.Config, run_directory: Path) -> str | None:
         state = Ledger(folder, budget).state()
     except CoderEvalError as error:
         return f"session budget: {error}"
-    line = f"session budget: ${state.spent:.4f} of ${budget:g} spent by {state.trials} trials"
+    line = f"session budget: ${state.spent:.4f} of ${Decimal(str(budget)):f} spent by {state.trials} trials"
     return line + (f", and what {state.incomplete} entries do not tell" if state.incomplete else "")
 
 
