@@ -25,10 +25,12 @@ from .recorder.invocation import InvocationLog
 from .running.attempt import Attempt, HookRun, Plan
 from .running.books import Books
 from .running.conversation import Conversation
+from .running.evidence import evidence_in
 from .running.session import Session
 from .sandbox import tempdir
 from .sandbox.host_path import host_path
-from .sandbox.protocol import Phase, ProcessResult
+from .sandbox.protocol import Phase
+from .sandbox.workspace import Workspace
 from .store import record as records
 from .store.run_directory import RunDirectory, write_json
 from .task.not_yet import refuse_unavailable
@@ -261,8 +263,7 @@ class Trial:
             self.sandbox.begin_grading()
             material = attempt.staged_material
             environment = material.reveal()
-            shell = functools.partial(self._grading_shell, environment)
-            evidence = dataclasses.replace(self.evidence, shell=shell, reference=material.reference_workspace())
+            evidence = self._evidence(environment, material.reference_workspace())
             self.results = judge(self.task.success_criteria, evidence, material.verify)
             if attempt.equipment is not None:
                 attempt.equipment.refuse_faults()
@@ -274,13 +275,10 @@ class Trial:
     @property
     def evidence(self) -> Evidence:
         """What the criteria look at. Its shell works in the grading environment."""
-        return Evidence(
-            workspace=self.sandbox.files,
-            trajectory=self.trajectory,
-            invocations=self._log,
-            shell=functools.partial(self._grading_shell, {}),
-            cli_patterns={c.name: c for c in self.task.success_criteria if c.type == "cli_called" and c.name},
-        )
+        return self._evidence({}, None)
+
+    def _evidence(self, environment: dict[str, str], reference: Workspace | None) -> Evidence:
+        return evidence_in(self.sandbox, self.task, self.trajectory, self._log, environment, reference)
 
     @property
     def trajectory(self) -> Trajectory | None:
@@ -288,12 +286,6 @@ class Trial:
         if self.agent_name in (None, "none") or "agent_started" not in self._marks:
             return None
         return self._books.trajectory(self._last.number)
-
-    def _grading_shell(
-        self, environment: dict[str, str], command: str, *, timeout: float, shims: bool = False
-    ) -> ProcessResult:
-        extra = environment | (self.sandbox.env_with_shims() if shims else {})
-        return self._last.shell(command, Phase.GRADE, timeout, extra)
 
     # -- record
 

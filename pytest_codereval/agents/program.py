@@ -20,6 +20,9 @@ from .protocol import MOST_EVENTS, Job, time_is_up
 if TYPE_CHECKING:
     from .gateway.server import Gateway
 
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where programs that lay out an agent's place are found, past shims and mocks."""
+
 LAST_WORDS = 5.0
 """Seconds for a program to end once it was refused a call of its model."""
 

@@ -11,14 +11,11 @@ from typing import Any
 from .. import clock
 from ..errors import AgentError, Cause
 from ..sandbox.protocol import Phase, Sandbox
-from ..trajectory.model import Event, Message, ModelCall, ToolCall, ToolStatus, Usage
-from .protocol import Job
+from ..trajectory.model import NOTHING_USED, Event, Message, ModelCall, ToolCall, ToolStatus
+from .protocol import Job, time_is_up
 
 BASH_TIMEOUT = 120.0
 """Seconds that a bash step may take when it names no timeout of its own."""
-
-NOTHING_USED = Usage(0, 0, 0, 0, 0.0)
-"""A step stands for the reply of a model but asks none."""
 
 
 class TheAgent:
@@ -38,13 +35,13 @@ class TheAgent:
             if step.listen:
                 return
             if deadline <= clock.monotonic():
-                raise _time_is_up()
+                raise time_is_up("the script")
             if step.crash is not None:
                 raise AgentError(Cause.AGENT_CRASH, step.crash)
             if step.sleep is not None:
                 time.sleep(min(step.sleep, max(deadline - clock.monotonic(), 0.0)))
                 if deadline <= clock.monotonic():
-                    raise _time_is_up()
+                    raise time_is_up("the script")
                 continue
             if not self._job.admit(True):
                 return
@@ -90,8 +87,4 @@ def _bash(step: Any, identity: str, sandbox: Sandbox, deadline: float) -> Iterat
     status: ToolStatus = "success" if result.exit_status == 0 else "error"
     yield ToolCall(identity, "Bash", parameters, status, output, result.exit_status, started, clock.now())
     if result.timed_out and deadline <= clock.monotonic():
-        raise _time_is_up()
-
-
-def _time_is_up() -> AgentError:
-    return AgentError(Cause.TURN_TIMEOUT, "the script's time was up")
+        raise time_is_up("the script")

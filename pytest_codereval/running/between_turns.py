@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 
-from ..criteria.contract import Evidence
 from ..judging.gate import Decision, decide
 from ..judging.judge import judge
 from ..recorder.invocation import InvocationLog
 from ..sandbox import tempdir
 from ..sandbox.material import GradingMaterial
-from ..sandbox.protocol import Phase, ProcessResult
 from ..sandbox.snapshot import snapshot
 from ..trajectory.model import Trajectory
 from .attempt import Attempt, Plan
+from .evidence import evidence_in
 
 
 def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | None) -> Decision:
@@ -35,20 +33,6 @@ def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | N
         )
         material.hide()
         place.begin_grading()
-        shell = functools.partial(_shell, place, material.reveal())
-        evidence = Evidence(
-            workspace=place.files,
-            trajectory=trajectory,
-            invocations=log,
-            shell=shell,
-            reference=material.reference_workspace(),
-            cli_patterns={c.name: c for c in task.success_criteria if c.type == "cli_called" and c.name},
-        )
+        environment = material.reveal()
+        evidence = evidence_in(place, task, trajectory, log, environment, material.reference_workspace())
         return decide(judge(task.success_criteria, evidence, material.verify))
-
-
-def _shell(
-    place: tempdir.TempdirSandbox, environment: dict[str, str], command: str, *, timeout: float, shims: bool = False
-) -> ProcessResult:
-    extra = environment | (place.env_with_shims() if shims else {})
-    return place.run(["/bin/sh", "-c", command], phase=Phase.GRADE, timeout=timeout, env=extra)

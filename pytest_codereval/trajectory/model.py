@@ -69,6 +69,9 @@ class Usage:
 UNKNOWN = Usage()
 """The usage of a call that told nothing."""
 
+NOTHING_USED = Usage(0, 0, 0, 0, 0.0)
+"""The usage of a turn for which no model was asked."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelCall:

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ... import clock
-from ...errors import AgentError, Cause
 from ...sandbox.protocol import Phase
 from ...text import cut
+from ..protocol import time_is_up
 from .outcome import InvalidInput, Outcome, error
 from .shell import SHOWN
 
@@ -173,7 +173,7 @@ class Editor:
     def _sh(self, script: str, *arguments: str, deadline: float, stdin: bytes = b"") -> ProcessResult:
         left = deadline - clock.monotonic()
         if left <= 0:
-            raise AgentError(Cause.TURN_TIMEOUT, "the agent was still working at its deadline")
+            raise time_is_up("the agent")
         return self._sandbox.run(
             ["/bin/sh", "-c", script, "sh", *arguments],
             phase=Phase.AGENT,

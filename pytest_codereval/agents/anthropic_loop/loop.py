@@ -13,6 +13,7 @@ from ...model_api.assembly import without_surrogates
 from ...model_api.messages import MessagesApi, Reply
 from ...model_api.stop_reasons import broken_off
 from ...trajectory.model import Event, Message, ModelCall, ModelFault, ToolCall
+from ..protocol import time_is_up
 from .messages import Block, Messages
 from .permissions import permitted
 from .prompt import system_prompt
@@ -79,7 +80,7 @@ class TheAgent:
 
     def _may_ask(self, deadline: float) -> bool:
         if clock.monotonic() >= deadline:
-            raise AgentError(Cause.TURN_TIMEOUT, "the agent was still working at its deadline")
+            raise time_is_up("the agent")
         return self._job.admit(True)
 
     def _ask(self, deadline: float) -> Generator[Event, None, tuple[Reply, list[Block]]]:

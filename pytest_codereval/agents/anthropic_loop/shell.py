@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ... import clock
-from ...errors import AgentError, Cause
 from ...sandbox.protocol import Phase
 from ...text import cut
+from ..protocol import time_is_up
 from .outcome import InvalidInput, Outcome
 
 if TYPE_CHECKING:
@@ -95,5 +95,5 @@ def _outcome(result: ProcessResult, allowed: float) -> Outcome:
 def _left(deadline: float) -> float:
     left = deadline - clock.monotonic()
     if left <= 0:
-        raise AgentError(Cause.TURN_TIMEOUT, "the agent was still working at its deadline")
+        raise time_is_up("the agent")
     return min(TIMEOUT, left)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ... import clock
-from ...errors import AgentError, Cause
 from ...sandbox.protocol import Phase
+from ..protocol import time_is_up
 from .outcome import InvalidInput, Outcome, error
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Skills:
             return error(f"there is no skill {name[:100]!r}; there are: {', '.join(self._skills) or 'none'}")
         left = deadline - clock.monotonic()
         if left <= 0:
-            raise AgentError(Cause.TURN_TIMEOUT, "the agent was still working at its deadline")
+            raise time_is_up("the agent")
         result = self._sandbox.run(
             ["/bin/sh", "-c", 'command -p cat -- "$1"', "sh", f"{skill.folder}/SKILL.md"],
             phase=Phase.AGENT,

@@ -15,7 +15,7 @@ from ...text import tail
 from ...trajectory.model import Event, ModelCall, ToolCall
 from ..gateway.server import Gateway
 from ..limits import is_capped
-from ..program import Launch, run_program
+from ..program import SYSTEM_PATH, Launch, run_program
 from ..protocol import Job
 from .installation import find_program
 from .reader import Reader
@@ -30,7 +30,6 @@ MACHINE_SETTINGS = Path("/etc/codex")
 START_TIMEOUT = 60.0
 """Seconds that the program may take to tell its version."""
 
-_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _LINK = 'while [ $# -gt 0 ]; do mkdir -p "${2%/*}" && ln -s "$1" "$2" || exit 1; shift 2; done'
 
 
@@ -82,7 +81,7 @@ class TheAgent:
         if not pairs:
             return
         argv = ["/bin/sh", "-c", _LINK, "sh", *pairs]
-        result = job.sandbox.run(argv, phase=Phase.AGENT, timeout=START_TIMEOUT, env={"PATH": _SYSTEM_PATH})
+        result = job.sandbox.run(argv, phase=Phase.AGENT, timeout=START_TIMEOUT, env={"PATH": SYSTEM_PATH})
         if result.exit_status != 0:
             raise AgentError(Cause.SANDBOX, f"the skills cannot be laid out for codex: {result.stderr_text.strip()}")
 

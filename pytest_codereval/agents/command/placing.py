@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ...errors import AgentError, Cause, TrialError
 from ...sandbox.protocol import Phase
+from ..program import SYSTEM_PATH
 from ..protocol import Job
 
 TIMEOUT = 60.0
 """Seconds for each of these steps."""
 
-_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _FIND = 'command -v -- "$1"'
 _COPY = 'to=$1; shift; mkdir -p -- "$to" && cp -R -- "$@" "$to/"'
 
@@ -36,6 +36,6 @@ def place_skills(job: Job, folder: str) -> None:
     if not places:
         return
     argv = ["/bin/sh", "-c", _COPY, "sh", f"{job.sandbox.home}/{folder}", *places.values()]
-    done = job.sandbox.run(argv, phase=Phase.AGENT, timeout=TIMEOUT, env={"PATH": _SYSTEM_PATH})
+    done = job.sandbox.run(argv, phase=Phase.AGENT, timeout=TIMEOUT, env={"PATH": SYSTEM_PATH})
     if done.exit_status != 0:
         raise TrialError(Cause.SANDBOX, f"the skills cannot be copied to {folder}: {done.stderr_text.strip()}")

@@ -7,14 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ... import clock
-from ...errors import AgentError, Cause
-from ...trajectory.model import Event, Message, ModelCall, ToolCall, Usage
-from ..protocol import Job
+from ...trajectory.model import NOTHING_USED, Event, Message, ModelCall, ToolCall
+from ..protocol import Job, time_is_up
 from .recorded import Paths, read_recorded
 from .workshop import Workshop
-
-NOTHING_USED = Usage(0, 0, 0, 0, 0.0)
-"""No model is asked."""
 
 _UNDONE = "\n(replay: not carried out, for the record does not say what was written)"
 
@@ -35,7 +31,7 @@ class TheAgent:
         """See `protocol.Agent.run`."""
         for event in next(self._turns, ()):
             if deadline <= clock.monotonic():
-                raise _time_is_up()
+                raise time_is_up("the replay")
             now = clock.now()
             if isinstance(event, ModelCall):
                 if event.parent_id is None and not self._job.admit(True):
@@ -60,11 +56,7 @@ class TheAgent:
         done = self._workshop.carry_out(call, deadline)
         yield dataclasses.replace(call, **vars(done), ended=clock.now())
         if done.exit_status is not None and deadline <= clock.monotonic():
-            raise _time_is_up()
+            raise time_is_up("the replay")
 
     def stop(self) -> tuple[()]:
         return ()
-
-
-def _time_is_up() -> AgentError:
-    return AgentError(Cause.TURN_TIMEOUT, "the time of the replay was up")
