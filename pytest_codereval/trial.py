@@ -27,9 +27,8 @@ from .running.books import Books
 from .running.conversation import Conversation
 from .running.evidence import evidence_in
 from .running.session import Session
-from .sandbox import tempdir
 from .sandbox.host_path import host_path
-from .sandbox.protocol import Phase
+from .sandbox.protocol import Phase, Sandbox
 from .sandbox.workspace import Workspace
 from .store import record as records
 from .store.run_directory import RunDirectory, write_json
@@ -51,6 +50,8 @@ class TrialSettings:
     agent_default: str | None = None
     model_override: str | None = None
     env_passthrough: tuple[str, ...] = ()
+    driver: str | None = None
+    image: str | None = None
     session: Session = dataclasses.field(default_factory=Session)
 
 
@@ -155,6 +156,8 @@ class Trial:
             max_turns=self._meter.max_turns,
             patience=settings.session.patience,
             limited=self._books.limited,
+            driver=settings.driver,
+            image=settings.image,
         )
 
     def _refuse_before_spending(self) -> None:
@@ -347,7 +350,11 @@ class Trial:
         return self._description | {
             "fingerprint": records.fingerprint(self._description, self.agent_name, self._model, digests),
             "environment": records.versions()
-            | {"driver": attempt.sandbox.driver if attempt and attempt.sandbox else None, "withheld": self.withheld},
+            | {
+                "driver": attempt.sandbox.driver if attempt and attempt.sandbox else None,
+                "isolation": dict(attempt.sandbox.described) if attempt and attempt.sandbox else None,
+                "withheld": self.withheld,
+            },
             "agent": self.agent_name,
             "model": self._model,
             "prompt": self._text,
@@ -402,7 +409,7 @@ class Trial:
     def leftovers(self) -> tuple[str, ...]:
         """What could not be removed from the disk after the trial."""
         sandbox = self._attempt.sandbox if self._attempt else None
-        return sandbox.leftovers if sandbox else ()
+        return tuple(sandbox.leftovers) if sandbox else ()
 
     @property
     def withheld(self) -> list[str]:
@@ -444,7 +451,7 @@ class Trial:
         return self._attempt
 
     @property
-    def sandbox(self) -> tempdir.TempdirSandbox:
+    def sandbox(self) -> Sandbox:
         """The sandbox of the last attempt."""
         assert self._last.sandbox is not None, "execute() comes first"
         return self._last.sandbox

@@ -21,7 +21,7 @@ from .options import option_table
 from .recorder import Recorder
 
 if TYPE_CHECKING:
-    from ..sandbox.tempdir import TempdirSandbox
+    from ..sandbox.protocol import Sandbox
     from ..task.models import Task
     from .answers.engine import Handler
 
@@ -33,9 +33,7 @@ class Equipment:
     TrialError(CONFIGURATION) for files and handlers that cannot be used, and for cassettes that cannot be written.
     """
 
-    def __init__(
-        self, task: Task, task_dir: Path, sandbox: TempdirSandbox, handler_by_name: FindByName, trial: str
-    ) -> None:
+    def __init__(self, task: Task, task_dir: Path, sandbox: Sandbox, handler_by_name: FindByName, trial: str) -> None:
         self._tables = _load_tables(task, task_dir)
         for cassette in self.cassettes:
             _make_room(cassette)

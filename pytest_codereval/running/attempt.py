@@ -20,10 +20,10 @@ from ..recorder.equipment import Equipment
 from ..recorder.invocation import InvocationLog
 from ..recorder.shims.names import generated_names
 from ..recorder.spool.spool import cause_of, describe
-from ..sandbox import tempdir
+from ..sandbox import drivers
 from ..sandbox.environment import EnvironmentPlan
 from ..sandbox.material import GradingMaterial
-from ..sandbox.protocol import Phase, ProcessResult
+from ..sandbox.protocol import Phase, ProcessResult, Sandbox
 from ..sandbox.snapshot import Manifest, snapshot
 from ..sandbox.staging import prepare_mock_dirs, stage_workspace
 from ..store import record as records
@@ -53,11 +53,21 @@ class Plan:
     max_turns: int | None
     patience: float
     limited: Callable[[float | None], None]
+    driver: str | None = None
+    image: str | None = None
 
-    @property
-    def environments(self) -> EnvironmentPlan:
-        """What the processes of the trial's sandboxes get to see of the harness's environment."""
-        return EnvironmentPlan(self.env_passthrough, withhold=(self.spec.path.parent, self.rootdir))
+    def make_sandbox(self) -> Sandbox:
+        """An empty sandbox by the driver that the session or the task asks for. Raises TrialError."""
+        order = drivers.Order(
+            config=self.spec.task.sandbox,
+            environments=EnvironmentPlan(self.env_passthrough, withhold=(self.spec.path.parent, self.rootdir)),
+            task_dir=self.spec.path.parent,
+            hidden=(self.run_directory,),
+            image=self.image,
+            session=self.run_directory.name,
+            trial=self.spec.trial_id,
+        )
+        return drivers.create(order, self.driver)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +106,7 @@ class Attempt:
         self.failure: AgentError | None = None
         self.agent_is_dead = False
         self.sealed = False
-        self.sandbox: tempdir.TempdirSandbox | None = None
+        self.sandbox: Sandbox | None = None
         self.equipment: Equipment | None = None
         self.material: GradingMaterial | None = None
         self._plan = plan
@@ -110,7 +120,7 @@ class Attempt:
     def stage(self) -> None:
         """Make the workspace, the shims and the environment; run `pre_run` and see it dead before the agent starts."""
         plan, task_folder = self._plan, self._plan.spec.path.parent
-        self.sandbox = sandbox = tempdir.create(self._task.sandbox, environments=plan.environments)
+        self.sandbox = sandbox = plan.make_sandbox()
         self._stack.callback(sandbox.close)
         if self._tools:
             self.equipment = Equipment(self._task, task_folder, sandbox, plan.handler_by_name, plan.spec.trial_id)
@@ -164,7 +174,7 @@ class Attempt:
             said = tail((result.stderr_text or result.stdout_text).strip(), 1000)
             raise TrialError(Cause.PRE_RUN, f"`{hook.command.strip()}` {how}: {said}")
 
-    def _start_agent(self, sandbox: tempdir.TempdirSandbox, keep_out: Collection[Path]) -> None:
+    def _start_agent(self, sandbox: Sandbox, keep_out: Collection[Path]) -> None:
         plan = self._plan
         skills = make_projection(self._task, plan.spec.path.parent, sandbox, keep_out)
         self.plugin_notes = skills.notes
@@ -249,7 +259,7 @@ class Attempt:
             self.equipment.save()
         self._refuse_unmatched()
 
-    def _reaped(self, sandbox: tempdir.TempdirSandbox) -> TrialError | None:
+    def _reaped(self, sandbox: Sandbox) -> TrialError | None:
         """Kill everything; an attack on the supervisor is returned, for the rest of the evidence is wanted too."""
         try:
             sandbox.reap()
@@ -271,7 +281,7 @@ class Attempt:
         except AgentError as error:
             self.fail(error)
 
-    def _take_evidence(self, sandbox: tempdir.TempdirSandbox) -> None:
+    def _take_evidence(self, sandbox: Sandbox) -> None:
         if self.equipment is not None:
             self.log = self.equipment.drain()
         self.manifest = snapshot(sandbox.workspace, self._plan.folder / "workspace", keep_secrets=False)

@@ -7,7 +7,6 @@ import contextlib
 from ..judging.gate import Decision, decide
 from ..judging.judge import judge
 from ..recorder.invocation import InvocationLog
-from ..sandbox import tempdir
 from ..sandbox.material import GradingMaterial
 from ..sandbox.snapshot import snapshot
 from ..trajectory.model import Trajectory
@@ -26,7 +25,7 @@ def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | N
     attempt.sandbox.reap()
     attempt.staged_material.verify()
     log = attempt.equipment.recorder.so_far() if attempt.equipment is not None else InvocationLog()
-    with contextlib.closing(tempdir.create(task.sandbox, environments=plan.environments)) as place:
+    with contextlib.closing(plan.make_sandbox()) as place:
         snapshot(attempt.sandbox.workspace, place.workspace)
         material = GradingMaterial(
             task, plan.spec.path, place.root, plan.spec.dataset_paths, keep_out=attempt.own_places

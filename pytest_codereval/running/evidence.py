@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..criteria.contract import Evidence
 from ..recorder.invocation import InvocationLog
-from ..sandbox.protocol import Phase, ProcessResult
-from ..sandbox.tempdir import TempdirSandbox
+from ..sandbox.protocol import Phase, ProcessResult, Sandbox
 from ..sandbox.workspace import Workspace
 from ..trajectory.model import Trajectory
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def evidence_in(
-    sandbox: TempdirSandbox,
+    sandbox: Sandbox,
     task: Task,
     trajectory: Trajectory | None,
     log: InvocationLog,
@@ -38,7 +37,7 @@ def evidence_in(
 
 
 def _shell(
-    sandbox: TempdirSandbox, environment: Mapping[str, str], command: str, *, timeout: float, shims: bool = False
+    sandbox: Sandbox, environment: Mapping[str, str], command: str, *, timeout: float, shims: bool = False
 ) -> ProcessResult:
     extra = {**environment, **(sandbox.env_with_shims() if shims else {})}
     return sandbox.run(["/bin/sh", "-c", command], phase=Phase.GRADE, timeout=timeout, env=extra)

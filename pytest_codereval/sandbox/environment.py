@@ -31,12 +31,13 @@ class EnvironmentPlan:
 
     `passthrough`: names and globs of the harness's variables to let through. `extra`: variables set by the author.
     `withhold`: files and directories that no variable of the agent may name, such as the task's folder, the reference
-    and the checkout.
+    and the checkout. `basics`: what every process gets, which all the others may replace.
     """
 
     passthrough: tuple[str, ...] = ()
     extra: Mapping[str, str] = dataclasses.field(default_factory=dict)
     withhold: tuple[Path, ...] = ()
+    basics: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Environment:
             sorted(name for name, value in passed.items() if name not in plan.extra and self._withhold.named_in(value))
         )
         self._check_extra(plan.extra)
-        self._variables = {**_basics(), **passed, **plan.extra}
+        self._variables = {**plan.basics, **passed, **plan.extra}
 
     def _check_extra(self, extra: Mapping[str, str]) -> None:
         for name, value in extra.items():
@@ -89,7 +90,7 @@ class Environment:
 
         Raises TrialError(UNEXPECTED) for grading that has not begun.
         """
-        places = self._places_of(phase)
+        places = self.places_of(phase)
         variables = {**self._variables, "HOME": str(places.home), "TMPDIR": str(places.tmp), "PATH": self.path(phase)}
         if self.venv is not None:
             variables["VIRTUAL_ENV"] = str(self.venv)
@@ -98,13 +99,14 @@ class Environment:
                 del variables[name]
             return variables
         variables[PHASE_VARIABLE] = str(phase)
-        if phase is Phase.GRADE:
+        if phase in (Phase.GRADE, Phase.RUN):
             variables["PYTHONPYCACHEPREFIX"] = f"{places.cache}/{next(self._runs)}"
             variables["PYTHONNOUSERSITE"] = "1"
         return variables
 
-    def _places_of(self, phase: Phase) -> Places:
-        if phase is not Phase.GRADE:
+    def places_of(self, phase: Phase) -> Places:
+        """Where a phase has its HOME and the like. Raises TrialError(UNEXPECTED) for grading that has not begun."""
+        if phase not in (Phase.GRADE, Phase.RUN):
             return self._places
         if self.grading is None:
             raise TrialError(Cause.UNEXPECTED, "grading has not begun in this sandbox")
@@ -121,7 +123,7 @@ class Environment:
         """The value of PATH in `phase`."""
         if phase is Phase.AGENT:
             return self._join(self._shadowing(), self._agent_folders)
-        return self._join([], self._grading_folders if phase is Phase.GRADE else self._preparation_folders)
+        return self._join([], self._grading_folders if phase in (Phase.GRADE, Phase.RUN) else self._preparation_folders)
 
     @functools.cached_property
     def _aliases(self) -> Aliases:
@@ -141,7 +143,7 @@ class Environment:
 
     @functools.cached_property
     def _grading_folders(self) -> list[str]:
-        tools = self._places_of(Phase.GRADE).tools
+        tools = self.places_of(Phase.GRADE).tools
         return [*self._search_path.folders, *self._search_path.python_wrappers(tools / "python")]
 
     @property
@@ -220,14 +222,6 @@ class SearchPath:
             wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n', encoding="utf-8")
             wrapper.chmod(0o755)
         return [str(folder)]
-
-
-def _basics() -> dict[str, str]:
-    variables = {"LANG": "C.UTF-8"}
-    for name in ("TZ", "USER", "LOGNAME"):
-        if name in os.environ:
-            variables[name] = os.environ[name]
-    return variables
 
 
 def _passed_through(patterns: Sequence[str]) -> dict[str, str]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import socket
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from .workspace import Workspace
 
 DEFAULT_OUTPUT_LIMIT = 1_000_000
 """Bytes kept of each output stream of a process unless the caller says otherwise."""
@@ -18,6 +22,8 @@ class Phase(enum.StrEnum):
     PREPARE = "prepare"
     AGENT = "agent"
     GRADE = "grade"
+    RUN = "run"
+    """Where graders have the agent's own programs run: as GRADE, but with nothing of the grading material in sight."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,14 +56,47 @@ class Sandbox(Protocol):
     driver: str
     """Name of the driver that made it."""
 
+    root: Path
+    """Absolute real path of the trial's own directory, outside the workspace and not writable for the agent."""
+
     workspace: Path
-    """Absolute real path, without spaces, of the directory that the agent works in."""
+    """Absolute real path, without spaces, of the directory that the agent works in; the same inside and outside."""
 
     home: Path
-    """Absolute real path of the agent's HOME."""
+    """Absolute real path of the agent's HOME; the same inside and outside."""
+
+    bin_dir: Path
+    """Where shims lie, first on the agent's PATH."""
+
+    agent_path_dirs: Sequence[Path]
+    """The mock directories, behind the shims on the agent's PATH."""
+
+    venv: Path | None
+    """The virtual environment that is first on the PATH of all phases, if the task asks for one."""
+
+    files: Workspace
+    """The workspace as evidence."""
+
+    withheld_names: Sequence[str]
+    """The variables that were let through to hooks and graders, but not to the agent."""
+
+    leftovers: Sequence[str]
+    """After `close`: what could not be removed."""
+
+    shim_shell: str | None
+    """The shebang of shims where the agent works; None when it is to be found on the harness's own disk."""
+
+    foreign_user: bool
+    """Whether the agent's processes run as another user than the harness."""
+
+    described: Mapping[str, object]
+    """What this sandbox isolates and what it does not, as plain data for the record."""
 
     def environment(self, phase: Phase) -> dict[str, str]:
         """The complete environment of a process in `phase`."""
+
+    def env_with_shims(self) -> dict[str, str]:
+        """What to pass as `env` to a run in GRADE that is to meet the agent's shims and mock directories."""
 
     def run(
         self,
@@ -96,6 +135,18 @@ class Sandbox(Protocol):
         the generator kills the whole tree.
         """
 
+    def listen(self) -> socket.socket:
+        """A listening TCP socket at a free port of 127.0.0.1, as the agent's processes see it; good until `reap`.
+
+        The caller closes it. Raises TrialError(SANDBOX) where that cannot be had.
+        """
+
+    def expose(self, program: Path) -> Path:
+        """Let the agent run a program of the harness, which lies there with what it needs; its path in the sandbox.
+
+        Before anything else runs in AGENT.
+        """
+
     def provide(self, source: Path, name: str) -> Path:
         """Copy a directory of the harness to a place outside the workspace, for the agent to read; its path there.
 
@@ -111,6 +162,36 @@ class Sandbox(Protocol):
         An `executable` file can be run afterwards, also where it was there already and could not.
 
         Raises OSError when that is not possible.
+        """
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder of the workspace, and those above it; never through a link that leaves it. Raises OSError."""
+
+    def run_tool(self, argv: Sequence[str], *, cwd: Path, timeout: float) -> ProcessResult:
+        """Run a program that prepares the sandbox, such as an installer, before the agent starts."""
+
+    @property
+    def python(self) -> str:
+        """The interpreter that virtual environments are made of, for `run_tool`."""
+
+    def show(self, path: Path) -> None:
+        """Let PREPARE, before the agent, or GRADE, after it, read a file or directory of the harness at its own path.
+
+        A link shows at its path what it leads to.
+        """
+
+    def end_preparation(self) -> None:
+        """Keep what `pre_run` left in HOME and TMPDIR for grading. Comes before the agent; may be called twice.
+
+        What was shown is out of sight afterwards. Raises TrialError(SANDBOX) when it cannot be kept.
+        """
+
+    def begin_grading(self) -> None:
+        """Give GRADE a sanitised copy of the workspace, and its own HOME and TMPDIR as they were after preparation.
+
+        Comes after the seal and before the first run in GRADE; nothing of the agent runs afterwards. Raises
+        TrialError(TAMPERED), each time it is called, when the agent changed what graders would run; they can be run
+        nevertheless, for `post_run`, without what was changed.
         """
 
     def reap(self) -> None:

@@ -20,7 +20,7 @@ from .workspace import Workspace
 
 if TYPE_CHECKING:
     from ..task.models import SandboxConfig, StarterFiles, Task, TemplateDir
-    from .tempdir import TempdirSandbox
+    from .protocol import Sandbox
 
 RECORDED_CALLS_DIR = "cli_mocks"
 """Where criteria find the recorded calls; nobody else may put it there."""
@@ -29,7 +29,7 @@ _TWINS = (".cmd", ".bat", ".exe")
 
 
 def stage_workspace(
-    sandbox: TempdirSandbox,
+    sandbox: Sandbox,
     task: Task,
     task_dir: Path,
     *,
@@ -67,7 +67,7 @@ def stage_workspace(
 
 
 def prepare_mock_dirs(
-    sandbox: TempdirSandbox, config: SandboxConfig, *, generated_names: Collection[str] | None = None
+    sandbox: Sandbox, config: SandboxConfig, *, generated_names: Collection[str] | None = None
 ) -> None:
     """Make the files of the mock directories executable and put these directories on the agent's PATH.
 

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from . import driver_names
 from .base import Finding, StrictModel, problem, raise_findings
 from .fields import (
     VARIABLE_NAME,
@@ -28,6 +29,7 @@ from .fields import (
     path_error,
 )
 from .nearest import hint
+from .network_models import NetworkSetting
 from .reply_models import CliResponse, CopyEffect, RecordedTool, ReplyModel, WriteEffect
 
 __all__ = [
@@ -51,7 +53,15 @@ __all__ = [
     "pick",
 ]
 
-Driver = Literal["tempdir", "bubblewrap", "docker"]
+
+def _known_driver(name: str) -> str:
+    if name not in driver_names.names():
+        known = driver_names.names()
+        raise problem(f"there is no driver {name[:80]!r}{hint(name, known)} (expected one of {', '.join(known)})")
+    return name
+
+
+Driver = Annotated[str, AfterValidator(_known_driver)]
 OWNED_VARIABLES = frozenset({"PATH", "HOME", "TMPDIR", "TASK_DIR", "REFERENCE_DIR"})
 _RESERVED_WORKING_DIRS = ("/", "/work")
 
@@ -174,7 +184,7 @@ class DockerConfig(StrictModel):
     image: str | None = None
     dockerfile_path: HostPath | None = None
     build: DockerBuild = Field(default_factory=DockerBuild)
-    network: Literal["bridge", "none"] = "bridge"
+    network: NetworkSetting = "bridge"
     working_dir: str | None = None
     env_passthrough: tuple[str, ...] | None = None
     env_passthrough_extra: tuple[str, ...] = ()
@@ -218,6 +228,7 @@ class SandboxConfig(StrictModel):
     """The place where the agent works, and what lies there when it starts."""
 
     driver: Driver = "tempdir"
+    network: NetworkSetting | None = None
     docker: DockerConfig = Field(default_factory=DockerConfig)
     python: PythonConfig | None = Field(default_factory=PythonConfig)
     node: NodeConfig | None = None

@@ -15,8 +15,8 @@ from pytest_codereval.agents.anthropic_loop import TheAgent
 from pytest_codereval.agents.protocol import Job
 from pytest_codereval.agents.skills.projected import ProjectedPlugin, Projection
 from pytest_codereval.errors import TrialError
+from pytest_codereval.sandbox.directory import DirectorySandbox, create
 from pytest_codereval.sandbox.environment import EnvironmentPlan
-from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.agent_models import AnthropicAgent
 from pytest_codereval.task.models import SandboxConfig
 from pytest_codereval.trajectory.model import Event, Message, ModelCall
@@ -31,7 +31,7 @@ KEY = "fake-key-0123456789abcdef"
 class Loop(ToldEvents):
     """One agent in a sandbox, what it told, and how its last run ended."""
 
-    sandbox: TempdirSandbox
+    sandbox: DirectorySandbox
     events: list[Event] = dataclasses.field(default_factory=list)
     failure: TrialError | None = None
     agent: TheAgent = dataclasses.field(default_factory=lambda: TheAgent(first_wait=0.001))

@@ -17,9 +17,9 @@ from pytest_codereval.agents.claude_code import TheAgent
 from pytest_codereval.agents.protocol import Job
 from pytest_codereval.agents.skills.projection import make_projection
 from pytest_codereval.errors import AgentError, TrialError
+from pytest_codereval.sandbox.directory import DirectorySandbox, create
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.protocol import Phase
-from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.loader import load_task
 from pytest_codereval.task.models import SandboxConfig
 from pytest_codereval.trajectory.model import Event, Message
@@ -65,12 +65,12 @@ class Stage:
         self.folder = folder
         self.artifacts = folder / "artifacts"
         self.told = Told()
-        self.sandbox: TempdirSandbox | None = None
+        self.sandbox: DirectorySandbox | None = None
         self.agent = TheAgent()
 
     def make_sandbox(
         self, root_parent: Path | None = None, variables: Mapping[str, str] | None = None
-    ) -> TempdirSandbox:
+    ) -> DirectorySandbox:
         plan = EnvironmentPlan(extra=variables or {})
         self.sandbox = create(SandboxConfig(), environments=plan, root_parent=root_parent)
         return self.sandbox

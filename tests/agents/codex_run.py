@@ -18,8 +18,8 @@ from pytest_codereval.agents.codex import TheAgent
 from pytest_codereval.agents.protocol import Job
 from pytest_codereval.agents.skills.projection import make_projection
 from pytest_codereval.errors import AgentError
+from pytest_codereval.sandbox.directory import DirectorySandbox, create
 from pytest_codereval.sandbox.environment import EnvironmentPlan
-from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.loader import load_task
 from pytest_codereval.task.models import SandboxConfig
 from pytest_codereval.trajectory.model import Event, Message
@@ -73,7 +73,7 @@ class Stage:
         self.folder = folder
         self.artifacts = folder / "artifacts"
         self.told = Told()
-        self.sandbox: TempdirSandbox = create(SandboxConfig(), environments=EnvironmentPlan())
+        self.sandbox: DirectorySandbox = create(SandboxConfig(), environments=EnvironmentPlan())
         self.agent = TheAgent()
 
     def shim(self, name: str, text: str) -> None:

@@ -14,8 +14,8 @@ from pytest_codereval.agents import registry
 from pytest_codereval.agents.protocol import Job
 from pytest_codereval.agents.skills.projected import ProjectedPlugin, Projection, Skill
 from pytest_codereval.errors import AgentError
+from pytest_codereval.sandbox.directory import DirectorySandbox, create
 from pytest_codereval.sandbox.environment import EnvironmentPlan
-from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.models import SandboxConfig, Task
 from pytest_codereval.trajectory.model import Event, Message, ModelCall, ToolCall
 
@@ -31,7 +31,7 @@ SAMPLE = {
 class Told:
     """What an agent told, and how it ended."""
 
-    sandbox: TempdirSandbox
+    sandbox: DirectorySandbox
     events: list[Event] = dataclasses.field(default_factory=list)
     failure: AgentError | None = None
 
@@ -96,7 +96,7 @@ def _take(told: Told, events: Iterable[Event]) -> None:
         told.events.append(event)
 
 
-def _provided(sandbox: TempdirSandbox, folder: Path) -> Projection:
+def _provided(sandbox: DirectorySandbox, folder: Path) -> Projection:
     there = sandbox.provide(folder, "plugins/house")
     skills = [Skill(place.name, "", place, "house") for place in sorted((there / "skills").iterdir())]
     return Projection((ProjectedPlugin("house", there, tuple(skills)),))

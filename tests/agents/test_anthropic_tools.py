@@ -16,8 +16,8 @@ from pytest_codereval.agents.anthropic_loop.shell import OUTPUT_LIMIT, SHOWN
 from pytest_codereval.agents.anthropic_loop.skill_tool import Skills
 from pytest_codereval.agents.anthropic_loop.tools import Toolbox, common_call
 from pytest_codereval.agents.skills.projected import ProjectedPlugin, Skill
+from pytest_codereval.sandbox.directory import DirectorySandbox, create
 from pytest_codereval.sandbox.environment import EnvironmentPlan
-from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.models import SandboxConfig
 from tests.fakes import FakeAnthropic, call, say
 
@@ -28,25 +28,25 @@ Use = Callable[..., Outcome]
 
 
 @pytest.fixture
-def sandbox() -> Iterator[TempdirSandbox]:
+def sandbox() -> Iterator[DirectorySandbox]:
     made = create(SandboxConfig(), environments=EnvironmentPlan())
     yield made
     made.close()
 
 
 @pytest.fixture
-def workspace(sandbox: TempdirSandbox) -> Path:
+def workspace(sandbox: DirectorySandbox) -> Path:
     return sandbox.workspace
 
 
 @pytest.fixture
-def bash(sandbox: TempdirSandbox) -> Use:
+def bash(sandbox: DirectorySandbox) -> Use:
     toolbox = Toolbox(sandbox, Skills(sandbox, ()), permitted(None, None))
     return lambda seconds=20.0, **parameters: toolbox.run("bash", parameters, clock.monotonic() + seconds)
 
 
 @pytest.fixture
-def edit(sandbox: TempdirSandbox) -> Use:
+def edit(sandbox: DirectorySandbox) -> Use:
     toolbox = Toolbox(sandbox, Skills(sandbox, ()), permitted(None, None))
     return lambda **parameters: toolbox.run(EDITOR, parameters, clock.monotonic() + 20)
 
@@ -135,7 +135,7 @@ def test_files_of_any_name(edit: Use, workspace: Path, name: str) -> None:
     assert (workspace / name).read_text() == "eins\ndrei\nvier\n"
 
 
-def test_absolute_and_home_paths(edit: Use, sandbox: TempdirSandbox, tmp_path: Path) -> None:
+def test_absolute_and_home_paths(edit: Use, sandbox: DirectorySandbox, tmp_path: Path) -> None:
     edit(command="create", path=str(tmp_path / "x"), file_text="1")
     edit(command="create", path="~/x", file_text="2")
     assert (tmp_path / "x").read_text() == "1"
@@ -252,7 +252,7 @@ def test_nonsense_for_the_editor_is_an_error_of_the_call(
     ],
 )
 def test_only_permitted_tools_are_offered_and_work(
-    sandbox: TempdirSandbox,
+    sandbox: DirectorySandbox,
     allowed: list[str] | None,
     disallowed: list[str] | None,
     tools: list[str],
@@ -289,7 +289,7 @@ def test_skills_are_listed_and_loaded(tmp_path: Path, monkeypatch: pytest.Monkey
     assert loop.calls()[0].parameters == {"skill": "bakery:baking"}
 
 
-def test_a_short_name_is_enough_where_no_other_skill_has_it(sandbox: TempdirSandbox, tmp_path: Path) -> None:
+def test_a_short_name_is_enough_where_no_other_skill_has_it(sandbox: DirectorySandbox, tmp_path: Path) -> None:
     (tmp_path / "SKILL.md").write_text("Knead.")
     folder = sandbox.provide(tmp_path, "skill")
     both = (Skill("baking", "", folder, "a"), Skill("baking", "", folder, "b"), Skill("brewing", "", folder, "b"))
@@ -299,7 +299,7 @@ def test_a_short_name_is_enough_where_no_other_skill_has_it(sandbox: TempdirSand
     assert done == ["success"] * 3 + ["error"] * 4
 
 
-def test_tools_that_are_not_there_are_an_error_of_the_call(sandbox: TempdirSandbox) -> None:
+def test_tools_that_are_not_there_are_an_error_of_the_call(sandbox: DirectorySandbox) -> None:
     toolbox = Toolbox(sandbox, Skills(sandbox, ()), permitted(None, None))
     for name in ("Bash", "Skill", "", "x" * 1000):
         assert toolbox.run(name, {"command": "touch x", "skill": 5}, clock.monotonic() + 20).status == "error"

@@ -16,9 +16,9 @@ from pytest_codereval.agents.skills.skill_files import front_matter
 from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.protocol import Phase
-from pytest_codereval.sandbox.tempdir import create
 from pytest_codereval.task.agent_models import Plugin
 from pytest_codereval.task.models import SandboxConfig, Task
+from tests.sandbox.making import create
 
 SKILL = "---\nname: {name}\ndescription: About {name}\n---\nDo it well.\n"
 

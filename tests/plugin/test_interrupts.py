@@ -159,15 +159,15 @@ def test_an_interrupt_within_the_seal_is_sealed_again(repo: Repo, mark: str) -> 
     repo.file(
         "conftest.py",
         """
-        from pytest_codereval.sandbox.tempdir import TempdirSandbox
+        from pytest_codereval.sandbox.directory import DirectorySandbox
 
-        reap = TempdirSandbox.reap
+        reap = DirectorySandbox.reap
 
         def interrupted(self):
-            TempdirSandbox.reap = reap
+            DirectorySandbox.reap = reap
             raise KeyboardInterrupt
 
-        TempdirSandbox.reap = interrupted
+        DirectorySandbox.reap = interrupted
         """,
     )
     assert repo.run().ret == pytest.ExitCode.INTERRUPTED

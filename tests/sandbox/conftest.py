@@ -10,21 +10,22 @@ from typing import Any
 import pytest
 
 from pytest_codereval.errors import CoderEvalError
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.environment import EnvironmentPlan
-from pytest_codereval.sandbox.tempdir import TempdirSandbox, create
 from pytest_codereval.task.loader import load_task
 from pytest_codereval.task.models import SandboxConfig, Task
+from tests.sandbox.making import create
 
-MakeSandbox = Callable[..., TempdirSandbox]
+MakeSandbox = Callable[..., DirectorySandbox]
 MakeTask = Callable[..., Task]
 
 
 @pytest.fixture
 def make_sandbox() -> Iterator[MakeSandbox]:
     """Make a sandbox from the fields of its configuration, `plan` and `root_parent`."""
-    made: list[TempdirSandbox] = []
+    made: list[DirectorySandbox] = []
 
-    def make(plan: EnvironmentPlan | None = None, root_parent: Path | None = None, **config: Any) -> TempdirSandbox:
+    def make(plan: EnvironmentPlan | None = None, root_parent: Path | None = None, **config: Any) -> DirectorySandbox:
         made.append(create(SandboxConfig(**config), environments=plan or EnvironmentPlan(), root_parent=root_parent))
         return made[-1]
 
@@ -37,7 +38,7 @@ def make_sandbox() -> Iterator[MakeSandbox]:
 
 
 @pytest.fixture
-def sandbox(make_sandbox: MakeSandbox) -> TempdirSandbox:
+def sandbox(make_sandbox: MakeSandbox) -> DirectorySandbox:
     return make_sandbox()
 
 

@@ -16,9 +16,9 @@ import pytest
 from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.sandbox import keeper as keeping
 from pytest_codereval.sandbox import registry, supervision
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.protocol import Phase
 from pytest_codereval.sandbox.snapshot import Skipped, snapshot
-from pytest_codereval.sandbox.tempdir import TempdirSandbox
 
 from .conftest import MakeSandbox
 from .processes import REPOSITORY, alive, needs_linux, needs_root, needs_signal_scopes, new_tag
@@ -29,11 +29,11 @@ KEEPER = "$PPID"
 SUPERVISOR = "$(awk '/PPid/{print $2}' /proc/$PPID/status)"
 
 
-def agent(sandbox: TempdirSandbox, script: str) -> str:
+def agent(sandbox: DirectorySandbox, script: str) -> str:
     return sandbox.run(["sh", "-c", script], phase=Phase.AGENT, timeout=30).stdout_text
 
 
-def tampering(sandbox: TempdirSandbox) -> str:
+def tampering(sandbox: DirectorySandbox) -> str:
     with pytest.raises(TrialError) as caught:
         sandbox.reap()
     assert caught.value.cause is Cause.TAMPERED
@@ -70,7 +70,7 @@ def test_later_trials_do_not_inherit_what_an_agent_changed(
     assert first.run(["sh", "-c", look], phase=Phase.GRADE, timeout=9).stdout_text == before
 
 
-def test_pytest_itself_gets_its_soft_limits_back(sandbox: TempdirSandbox) -> None:
+def test_pytest_itself_gets_its_soft_limits_back(sandbox: DirectorySandbox) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     agent(sandbox, "true")
     try:
@@ -116,7 +116,7 @@ int main(void) {
 
 @needs_signal_scopes
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_chains_of_forks_do_not_outrun_the_seal(sandbox: TempdirSandbox, tmp_path: Path) -> None:
+def test_chains_of_forks_do_not_outrun_the_seal(sandbox: DirectorySandbox, tmp_path: Path) -> None:
     (tmp_path / "chain.c").write_text(CHAIN)
     subprocess.run(["cc", "-o", tmp_path / "chain", tmp_path / "chain.c"], check=True)
     tag = new_tag()
@@ -173,7 +173,7 @@ GONE = {
 
 @pytest.mark.parametrize("how", GONE)
 def test_a_workspace_that_the_agent_took_away_is_empty_evidence(
-    sandbox: TempdirSandbox, tmp_path: Path, how: str
+    sandbox: DirectorySandbox, tmp_path: Path, how: str
 ) -> None:
     attack, reason = GONE[how]
     agent(sandbox, f"echo x >passwd; {attack}")
@@ -189,18 +189,16 @@ def test_a_workspace_that_the_agent_took_away_is_empty_evidence(
 AS_NOBODY = """
     import os, sys
     from pathlib import Path
-    from types import SimpleNamespace
     sys.path.insert(0, {repository!r})
     from pytest_codereval.errors import TrialError
     from pytest_codereval.sandbox.environment import EnvironmentPlan
     from pytest_codereval.sandbox.protocol import Phase
     from pytest_codereval.sandbox.snapshot import snapshot
-    from pytest_codereval.sandbox.tempdir import create
+    from tests.sandbox.making import create
     parent = Path({parent!r})
-    config = SimpleNamespace(driver="tempdir", env={{}}, env_passthrough=(), ignore_patterns=())
 
     def trial(script):
-        sandbox = create(config, environments=EnvironmentPlan(), root_parent=parent)
+        sandbox = create(environments=EnvironmentPlan(), root_parent=parent)
         sandbox.run(["sh", "-c", script], phase=Phase.AGENT, timeout=9)
         cause = "fine"
         try:
@@ -275,7 +273,7 @@ def test_a_place_that_was_removed_is_left_without_a_trace(make_sandbox: MakeSand
 
 
 @needs_root
-def test_what_cannot_be_removed_is_told(sandbox: TempdirSandbox) -> None:
+def test_what_cannot_be_removed_is_told(sandbox: DirectorySandbox) -> None:
     if shutil.which("chattr") is None or "able" not in agent(sandbox, "touch a && chattr +i a && echo able"):
         pytest.skip("no immutable files here")
     try:
@@ -287,7 +285,7 @@ def test_what_cannot_be_removed_is_told(sandbox: TempdirSandbox) -> None:
 
 
 def test_a_copy_that_fails_half_way_leaves_nothing(
-    sandbox: TempdirSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: DirectorySandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b"):
         (sandbox.workspace / name).write_text("x" * 2_000_000)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pytest_codereval.errors import Cause, TrialError
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.protocol import Phase
-from pytest_codereval.sandbox.tempdir import TempdirSandbox
 
 from .conftest import MakeSandbox
 
@@ -26,7 +26,7 @@ def make_tool(folder: Path, name: str, says: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def out(sandbox: TempdirSandbox, script: str, phase: Phase, shell: tuple[str, ...] = ("sh", "-c")) -> str:
+def out(sandbox: DirectorySandbox, script: str, phase: Phase, shell: tuple[str, ...] = ("sh", "-c")) -> str:
     if phase is Phase.GRADE:
         sandbox.begin_grading()
     return sandbox.run([*shell, script], phase=phase, timeout=20).stdout_text.strip()
@@ -47,7 +47,7 @@ def test_only_what_is_allowed_gets_through(make_sandbox: MakeSandbox, variables:
     assert set(sandbox.environment(Phase.GRADE)) == base | graders
 
 
-def test_home_and_tmpdir_are_the_trials_own_and_outside_the_workspace(sandbox: TempdirSandbox) -> None:
+def test_home_and_tmpdir_are_the_trials_own_and_outside_the_workspace(sandbox: DirectorySandbox) -> None:
     environment = sandbox.environment(Phase.AGENT)
     for name in ("HOME", "TMPDIR"):
         folder = Path(environment[name])
@@ -194,7 +194,7 @@ def test_python_and_python3_are_both_there(
         assert sandbox.environment(Phase.GRADE)["PATH"] == str(folder)
 
 
-def test_shims_come_first_then_mocks_for_the_agent_only(sandbox: TempdirSandbox) -> None:
+def test_shims_come_first_then_mocks_for_the_agent_only(sandbox: DirectorySandbox) -> None:
     make_tool(sandbox.workspace / "mocks", "tool", "mock")
     make_tool(sandbox.workspace / "mocks", "other", "mock")
     make_tool(sandbox.bin_dir, "tool", "shim")
@@ -214,7 +214,7 @@ LOGIN_SHELLS = [
 
 
 @pytest.mark.parametrize("shell", LOGIN_SHELLS)
-def test_login_shells_keep_the_order(sandbox: TempdirSandbox, shell: tuple[str, ...]) -> None:
+def test_login_shells_keep_the_order(sandbox: DirectorySandbox, shell: tuple[str, ...]) -> None:
     make_tool(sandbox.workspace / "mocks", "true-tool", "mock")
     make_tool(sandbox.bin_dir, "cat", "shim")
     sandbox.agent_path_dirs = [sandbox.workspace / "mocks"]
@@ -227,7 +227,7 @@ def test_login_shells_keep_the_order(sandbox: TempdirSandbox, shell: tuple[str, 
     assert shown.stdout == b"shim\n"
 
 
-def test_what_the_agent_plants_for_python_is_not_imported_by_graders(sandbox: TempdirSandbox) -> None:
+def test_what_the_agent_plants_for_python_is_not_imported_by_graders(sandbox: DirectorySandbox) -> None:
     plant = (
         "d=$(python3 -m site --user-site) && mkdir -p $d && echo 'print(\"planted\")' >$d/usercustomize.py"
         " && python3 -c 'print(1)'"
@@ -236,13 +236,7 @@ def test_what_the_agent_plants_for_python_is_not_imported_by_graders(sandbox: Te
     assert out(sandbox, "python3 -c 'print(1)'", Phase.GRADE) == "1"
 
 
-def test_no_path_that_is_handed_out_needs_quotes(sandbox: TempdirSandbox) -> None:
+def test_no_path_that_is_handed_out_needs_quotes(sandbox: DirectorySandbox) -> None:
     for path in (sandbox.root, sandbox.workspace, sandbox.home, sandbox.tmp, sandbox.bin_dir):
         assert set(str(path)) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+=@-")
         assert os.path.realpath(path) == str(path)
-
-
-def test_another_driver_is_a_mistake(make_sandbox: MakeSandbox) -> None:
-    with pytest.raises(TrialError, match="docker") as caught:
-        make_sandbox(driver="docker")
-    assert caught.value.cause is Cause.CONFIGURATION

@@ -12,25 +12,25 @@ from pathlib import Path
 import pytest
 
 from pytest_codereval.errors import Cause, TrialError
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.protocol import Phase, ProcessResult
-from pytest_codereval.sandbox.tempdir import TempdirSandbox
 
 from .conftest import MakeSandbox
 
 Variables = Callable[..., None]
 
 
-def run(sandbox: TempdirSandbox, script: str, phase: Phase, shell: tuple[str, ...] = ("sh", "-c")) -> ProcessResult:
+def run(sandbox: DirectorySandbox, script: str, phase: Phase, shell: tuple[str, ...] = ("sh", "-c")) -> ProcessResult:
     return sandbox.run([*shell, script], phase=phase, timeout=30)
 
 
-def out(sandbox: TempdirSandbox, script: str, phase: Phase, shell: tuple[str, ...] = ("sh", "-c")) -> str:
+def out(sandbox: DirectorySandbox, script: str, phase: Phase, shell: tuple[str, ...] = ("sh", "-c")) -> str:
     result = run(sandbox, script, phase, shell)
     assert result.exit_status == 0, result.stderr_text
     return result.stdout_text.strip()
 
 
-def refusal(sandbox: TempdirSandbox) -> str:
+def refusal(sandbox: DirectorySandbox) -> str:
     with pytest.raises(TrialError) as caught:
         sandbox.begin_grading()
     assert caught.value.cause is Cause.TAMPERED
@@ -47,7 +47,7 @@ def path_without_python(variables: Variables, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_run_in_grade_before_grading_has_begun_is_a_fault_of_ours(sandbox: TempdirSandbox) -> None:
+def test_a_run_in_grade_before_grading_has_begun_is_a_fault_of_ours(sandbox: DirectorySandbox) -> None:
     shutil.rmtree(sandbox.workspace)
     with pytest.raises(TrialError, match="grading has not begun") as caught:
         run(sandbox, "true", Phase.GRADE)
@@ -55,14 +55,14 @@ def test_a_run_in_grade_before_grading_has_begun_is_a_fault_of_ours(sandbox: Tem
 
 
 @pytest.mark.parametrize("phase", [Phase.PREPARE, Phase.AGENT])
-def test_nothing_of_the_agent_runs_after_grading_has_begun(sandbox: TempdirSandbox, phase: Phase) -> None:
+def test_nothing_of_the_agent_runs_after_grading_has_begun(sandbox: DirectorySandbox, phase: Phase) -> None:
     sandbox.begin_grading()
     sandbox.begin_grading()
     with pytest.raises(TrialError, match="after grading has begun"):
         run(sandbox, "true", phase)
 
 
-def test_agent_and_graders_find_what_preparation_left_in_home_and_tmpdir(sandbox: TempdirSandbox) -> None:
+def test_agent_and_graders_find_what_preparation_left_in_home_and_tmpdir(sandbox: DirectorySandbox) -> None:
     prepare = (
         "umask 022; mkdir -p $HOME/.config/deep $TMPDIR/empty; echo token >$HOME/.config/deep/login; "
         "printf '#!/bin/sh\necho ran\n' >$TMPDIR/tool; chmod 755 $TMPDIR/tool; ln -s $HOME/.config $TMPDIR/config; "
@@ -83,7 +83,7 @@ def test_agent_and_graders_find_what_preparation_left_in_home_and_tmpdir(sandbox
     assert out(sandbox, "stat -c %a $HOME/sealed $TMPDIR/tool", Phase.GRADE) == "555\n755"
 
 
-def test_graders_get_nothing_that_the_agent_left_in_home_and_tmpdir(sandbox: TempdirSandbox) -> None:
+def test_graders_get_nothing_that_the_agent_left_in_home_and_tmpdir(sandbox: DirectorySandbox) -> None:
     attack = (
         "mkdir ~/evil; printf '#!/bin/sh\nexit 0\n' >~/evil/grep; chmod +x ~/evil/grep; echo x >$TMPDIR/planted;"
         "for f in .profile .bash_profile .zprofile .bashrc; do echo 'PATH=$HOME/evil:$PATH; touch ran' >>~/$f; done;"
@@ -98,7 +98,7 @@ def test_graders_get_nothing_that_the_agent_left_in_home_and_tmpdir(sandbox: Tem
     assert not (sandbox.workspace / "ran").exists()
 
 
-def test_shims_in_grading_do_not_bring_back_the_agents_home(sandbox: TempdirSandbox) -> None:
+def test_shims_in_grading_do_not_bring_back_the_agents_home(sandbox: DirectorySandbox) -> None:
     out(sandbox, "echo bad >$HOME/x; echo 'echo planted' >>~/.profile", Phase.AGENT)
     sandbox.reap()
     sandbox.begin_grading()
@@ -112,7 +112,7 @@ def test_shims_in_grading_do_not_bring_back_the_agents_home(sandbox: TempdirSand
         assert shown.stdout == b"shim\n"
 
 
-def kept_files(sandbox: TempdirSandbox) -> Iterator[Path]:
+def kept_files(sandbox: DirectorySandbox) -> Iterator[Path]:
     own = {sandbox.workspace, sandbox.home, sandbox.tmp, sandbox.bin_dir}
     for folder in sandbox.root.iterdir():
         if folder.is_dir() and folder not in own:
@@ -130,7 +130,7 @@ ATTACKS_ON_THE_COPY: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS_ON_THE_COPY)
-def test_what_was_kept_for_grading_is_verified(sandbox: TempdirSandbox, attack: str) -> None:
+def test_what_was_kept_for_grading_is_verified(sandbox: DirectorySandbox, attack: str) -> None:
     out(sandbox, "echo token >$HOME/login; echo x >$TMPDIR/x", Phase.PREPARE)
     sandbox.end_preparation()
     out(sandbox, "true", Phase.AGENT)
@@ -141,7 +141,7 @@ def test_what_was_kept_for_grading_is_verified(sandbox: TempdirSandbox, attack: 
     assert out(sandbox, "ls $HOME; cat $TMPDIR/x", Phase.GRADE) == "x"
 
 
-def test_a_root_that_the_agent_removed_is_tampering(sandbox: TempdirSandbox) -> None:
+def test_a_root_that_the_agent_removed_is_tampering(sandbox: DirectorySandbox) -> None:
     out(sandbox, 'rm -rf "$(dirname "$PWD")"', Phase.AGENT)
     with pytest.raises(TrialError, match="removed") as caught:
         sandbox.reap()
@@ -166,7 +166,7 @@ def test_trojans_in_place_of_our_python_reach_neither_graders_nor_later_trials(
 
 
 @pytest.fixture
-def with_venv(sandbox: TempdirSandbox) -> TempdirSandbox:
+def with_venv(sandbox: DirectorySandbox) -> DirectorySandbox:
     venv = sandbox.root / "venv"
     packages = venv / "lib" / "python3" / "site-packages"
     (packages / "pkg").mkdir(parents=True)
@@ -202,7 +202,7 @@ PACKAGES = "cd $VIRTUAL_ENV/lib/python3/site-packages"
     ],
 )
 def test_a_venv_that_no_longer_runs_what_was_staged_is_tampering(
-    with_venv: TempdirSandbox, attack: str, named: str
+    with_venv: DirectorySandbox, attack: str, named: str
 ) -> None:
     out(with_venv, attack, Phase.AGENT)
     with_venv.reap()
@@ -211,7 +211,7 @@ def test_a_venv_that_no_longer_runs_what_was_staged_is_tampering(
     assert out(with_venv, "echo x | grep -c x", Phase.GRADE) == "1"
 
 
-def test_an_agent_may_install_more_packages(with_venv: TempdirSandbox) -> None:
+def test_an_agent_may_install_more_packages(with_venv: DirectorySandbox) -> None:
     install = (
         f"{PACKAGES}; mkdir -p new/__pycache__ new-1.0.dist-info pkg/__pycache__; touch new/__init__.py new/x.so "
         "new-1.0.dist-info/RECORD pkg/more.py pkg/__pycache__/more.pyc; touch $VIRTUAL_ENV/bin/new-tool"
@@ -222,14 +222,14 @@ def test_an_agent_may_install_more_packages(with_venv: TempdirSandbox) -> None:
     assert out(with_venv, "tool", Phase.GRADE) == "staged"
 
 
-def test_what_preparation_does_to_the_venv_is_the_authors(with_venv: TempdirSandbox) -> None:
+def test_what_preparation_does_to_the_venv_is_the_authors(with_venv: DirectorySandbox) -> None:
     out(with_venv, "echo '#!/bin/sh' >$VIRTUAL_ENV/bin/tool; touch $VIRTUAL_ENV/bin/grep2", Phase.PREPARE)
     with_venv.end_preparation()
     out(with_venv, "true", Phase.AGENT)
     with_venv.begin_grading()
 
 
-def test_compiled_python_that_the_agent_planted_is_not_read(sandbox: TempdirSandbox) -> None:
+def test_compiled_python_that_the_agent_planted_is_not_read(sandbox: DirectorySandbox) -> None:
     plant = (
         "echo 'print(\"planted\")' >mod.py; python3 -m py_compile mod.py; "
         'python3 -c \'import py_compile as p; p.compile("mod.py", '
@@ -248,7 +248,7 @@ def test_compiled_python_that_the_agent_planted_is_not_read(sandbox: TempdirSand
     assert {path.name for path in sandbox.workspace.rglob("*")} == {*before, "mod2.py"}
 
 
-def test_the_agent_is_not_told_where_grading_will_be(sandbox: TempdirSandbox) -> None:
+def test_the_agent_is_not_told_where_grading_will_be(sandbox: DirectorySandbox) -> None:
     out(sandbox, "echo x >$HOME/x", Phase.PREPARE)
     sandbox.end_preparation()
     told = out(sandbox, "env; cat ../login.sh ~/.profile", Phase.AGENT)

@@ -114,12 +114,10 @@ def test_a_whole_trial_as_another_user() -> None:
         pytest.skip("another user cannot run this interpreter, or read the project")
     code = """
         import os, sys
-        from types import SimpleNamespace
         from pytest_codereval.sandbox.environment import EnvironmentPlan
         from pytest_codereval.sandbox.protocol import Phase
-        from pytest_codereval.sandbox.tempdir import create
-        config = SimpleNamespace(driver="tempdir", env={}, env_passthrough=(), ignore_patterns=())
-        sandbox = create(config, environments=EnvironmentPlan())
+        from tests.sandbox.making import create
+        sandbox = create(environments=EnvironmentPlan())
         script = "mkdir -p a/b; echo x >a/b/c; chmod 0 a/b a; setsid sleep 77 & id -u"
         print(sandbox.run(["sh", "-c", script], phase=Phase.AGENT, timeout=9).stdout_text, end="")
         sandbox.reap()

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from pytest_codereval.errors import Cause, TrialError
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.protocol import Phase
 from pytest_codereval.sandbox.staging import prepare_mock_dirs, stage_workspace
-from pytest_codereval.sandbox.tempdir import TempdirSandbox
 
 from .conftest import MakeTask
 
@@ -29,7 +29,7 @@ def put(folder: Path, **files: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def staged(sandbox: TempdirSandbox) -> set[str]:
+def staged(sandbox: DirectorySandbox) -> set[str]:
     """Relative names of all files and links in the workspace."""
     found = set()
     for folder, names, files in os.walk(sandbox.workspace):
@@ -38,7 +38,7 @@ def staged(sandbox: TempdirSandbox) -> set[str]:
     return found
 
 
-def refusal(sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path, block: str, rest: str = "") -> str:
+def refusal(sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, block: str, rest: str = "") -> str:
     with pytest.raises(TrialError) as caught:
         stage_workspace(sandbox, make_task(block, rest), task_dir)
     assert caught.value.cause is Cause.CONFIGURATION
@@ -46,7 +46,7 @@ def refusal(sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path, block:
 
 
 def test_a_template_lands_with_its_modes_and_its_empty_folders(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     put(task_dir, data__run_dot_sh="#!/bin/sh\n", data__sub__a="x", data__locked="y")
     (task_dir / "data" / "empty").mkdir()
@@ -60,7 +60,7 @@ def test_a_template_lands_with_its_modes_and_its_empty_folders(
 
 
 def test_variables_in_the_path_are_expanded_when_staged(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path, variables: Callable[..., None]
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, variables: Callable[..., None]
 ) -> None:
     put(task_dir.parent / "shared", a="x")
     variables(SHARED_PLACE=str(task_dir.parent))
@@ -70,7 +70,7 @@ def test_variables_in_the_path_are_expanded_when_staged(
 
 
 def test_an_undefined_variable_and_a_missing_folder_are_named(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     block = "template_sources:\n  - {type: template_dir, path: $NO_SUCH_VARIABLE/x}"
     assert "NO_SUCH_VARIABLE" in refusal(sandbox, make_task, task_dir, block)
@@ -78,7 +78,7 @@ def test_an_undefined_variable_and_a_missing_folder_are_named(
 
 
 def test_the_default_ignore_list_can_be_extended_and_undone(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     put(task_dir, data__build__a="x", data__node_modules__m__i="x", data__lib_dot_so="x", data__keep_dot_so="x")
     put(task_dir, data__src__x_dot_pyc="x", data__src__notes_dot_tmp="x", data__src__a="x")
@@ -88,7 +88,7 @@ def test_the_default_ignore_list_can_be_extended_and_undone(
 
 
 def test_ignored_names_above_the_template_do_not_matter(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     put(task_dir, build__dist__a="x")
     task = make_task("template_sources:\n  - {type: template_dir, path: build/dist}")
@@ -97,7 +97,7 @@ def test_ignored_names_above_the_template_do_not_matter(
 
 
 def test_include_patterns_bring_back_what_is_ignored(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     put(task_dir, data___dot_git__HEAD="x", data___dot_git__build__b="x", data__dist__keep_dot_js="x")
     put(task_dir, data__dist__drop_dot_js="x", data__a="x")
@@ -106,7 +106,7 @@ def test_include_patterns_bring_back_what_is_ignored(
     assert staged(sandbox) == {".git/HEAD", ".git/build/b", "dist/keep.js", "a"}
 
 
-def test_later_sources_win_whatever_was_there(sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path) -> None:
+def test_later_sources_win_whatever_was_there(sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path) -> None:
     put(task_dir, one__a="1", one__both__x="1", one__file="1", two__a="2", two__both="2", two__file__y="2")
     block = """
 template_sources:
@@ -120,7 +120,7 @@ template_sources:
     assert (sandbox.workspace / "new/b").read_bytes() == "é\r\n".encode()
 
 
-def test_a_mount_point_and_mock_directories(sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path) -> None:
+def test_a_mount_point_and_mock_directories(sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path) -> None:
     put(task_dir, data__tool="#!/bin/sh\necho mock\n", data__sub__data="x")
     (task_dir / "data" / "tool").chmod(0o644)
     task = make_task("mock_path_dirs: [m]\n" + TEMPLATE % ", mount_point: m")
@@ -134,13 +134,13 @@ def test_a_mount_point_and_mock_directories(sandbox: TempdirSandbox, make_task: 
     assert (sandbox.workspace / "m/late").stat().st_mode & 0o111
 
 
-def test_a_missing_mock_directory_is_a_mistake(sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path) -> None:
+def test_a_missing_mock_directory_is_a_mistake(sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path) -> None:
     assert "'nowhere'" in refusal(sandbox, make_task, task_dir, "mock_path_dirs: [nowhere]")
 
 
 @pytest.mark.parametrize("name", ["uip", "UIP", "uip.cmd", "Uip.EXE", "uip.bat"])
 def test_a_mock_named_like_a_recorded_tool_is_a_mistake(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path, name: str
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, name: str
 ) -> None:
     (task_dir / "data" / "m").mkdir(parents=True)
     (task_dir / "data" / "m" / name).write_text("x")
@@ -159,7 +159,7 @@ def test_a_mock_named_like_a_recorded_tool_is_a_mistake(
     ],
 )
 def test_nobody_else_may_bring_recorded_calls(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path, source: str
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, source: str
 ) -> None:
     put(task_dir, data__cli_mocks__calls_dot_jsonl="x")
     block = f"record_cli: [{{tool: uip}}]\ntemplate_sources:\n  - {source}"
@@ -167,7 +167,7 @@ def test_nobody_else_may_bring_recorded_calls(
 
 
 def test_task_reference_and_dataset_are_never_staged(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     put(task_dir, check_dot_py="secret", solution__s="secret", rows_dot_jsonl='{"id": "1"}\n', data__a="x")
     put(
@@ -188,7 +188,7 @@ def test_task_reference_and_dataset_are_never_staged(
 
 @pytest.mark.parametrize("path", [".", "./data/..", "../task", "link"])
 def test_the_tasks_own_folder_cannot_be_a_template(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path, path: str
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, path: str
 ) -> None:
     (task_dir / "link").symlink_to(".")
     put(task_dir, data__a="x")
@@ -198,7 +198,7 @@ def test_the_tasks_own_folder_cannot_be_a_template(
 
 @pytest.mark.parametrize("path", ["answers", "answers/deep", "alias"])
 def test_the_reference_cannot_be_a_template(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path, path: str
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, path: str
 ) -> None:
     put(task_dir, answers__deep__key="secret")
     (task_dir / "alias").symlink_to("answers/deep")
@@ -208,7 +208,7 @@ def test_the_reference_cannot_be_a_template(
 
 
 def test_a_reference_file_inside_a_template_is_left_out_and_a_link_to_it_too(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     put(task_dir, data__a="x", data__answer="secret")
     (task_dir / "data" / "alias").symlink_to("answer")
@@ -217,7 +217,7 @@ def test_a_reference_file_inside_a_template_is_left_out_and_a_link_to_it_too(
 
 
 def test_hard_links_to_answer_keys_are_left_out_but_not_equal_files(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     put(task_dir, data__sub__a="secret", answers__deep__key="secret", rows="secret", further="secret", run__record="x")
     for name, source in {"key": "answers/deep/key", "rows": "rows", "more": "further", "old": "run/record"}.items():
@@ -231,7 +231,7 @@ def test_hard_links_to_answer_keys_are_left_out_but_not_equal_files(
 
 
 def test_links_inside_are_kept_and_links_out_are_refused(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     put(task_dir, data__sub__a="x", outside="secret")
     (task_dir / "data" / "up").symlink_to("sub/a")
@@ -246,7 +246,9 @@ def test_links_inside_are_kept_and_links_out_are_refused(
         assert "leads out of" in refusal(sandbox, make_task, task_dir, TEMPLATE % "")
 
 
-def test_no_file_is_written_through_a_staged_link(sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path) -> None:
+def test_no_file_is_written_through_a_staged_link(
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
+) -> None:
     put(task_dir, data__real__a="1", two__alias__a="2")
     (task_dir / "data" / "alias").symlink_to("real")
     (task_dir / "data" / "file").symlink_to("real/a")
@@ -259,7 +261,7 @@ def test_no_file_is_written_through_a_staged_link(sandbox: TempdirSandbox, make_
     assert (sandbox.workspace / "file").read_text() == "3"
 
 
-def test_a_fifo_in_a_template_is_a_mistake(sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path) -> None:
+def test_a_fifo_in_a_template_is_a_mistake(sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path) -> None:
     (task_dir / "data").mkdir()
     os.mkfifo(task_dir / "data" / "pipe")
     assert "pipe" in refusal(sandbox, make_task, task_dir, TEMPLATE % "")
@@ -270,12 +272,12 @@ def test_a_fifo_in_a_template_is_a_mistake(sandbox: TempdirSandbox, make_task: M
     ["node: {env_packages: [left-pad]}", "template_sources:\n  - {type: repo, url: 'https://example.invalid/x.git'}"],
 )
 def test_what_comes_later_is_an_error_until_then(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path, block: str
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, block: str
 ) -> None:
     assert "not available yet" in refusal(sandbox, make_task, task_dir, block)
 
 
-def test_empty_blocks_make_nothing(sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path) -> None:
+def test_empty_blocks_make_nothing(sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path) -> None:
     stage_workspace(sandbox, make_task("python: {}\nnode: {}"), task_dir)
     assert staged(sandbox) == set()
     assert sandbox.venv is None
@@ -293,7 +295,7 @@ def make_wheel(folder: Path) -> str:
 
 
 def test_packages_are_installed_for_all_phases(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path, variables: Callable[..., None]
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, variables: Callable[..., None]
 ) -> None:
     variables(PIP_NO_INDEX="1", UV_OFFLINE="1")
     stage_workspace(sandbox, make_task(f"python: {{env_packages: [./{make_wheel(task_dir)}]}}"), task_dir)
@@ -311,7 +313,7 @@ def test_packages_are_installed_for_all_phases(
 
 
 def test_a_package_that_cannot_be_installed_is_an_error_with_the_reason(
-    sandbox: TempdirSandbox, make_task: MakeTask, task_dir: Path
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path
 ) -> None:
     assert "-r" in refusal(sandbox, make_task, task_dir, "python: {env_packages: ['-r/etc/passwd']}")
     with pytest.raises(TrialError, match=r"(?s)env_packages.*missing\.whl") as caught:

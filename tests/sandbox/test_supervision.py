@@ -16,8 +16,8 @@ import pytest
 
 from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.sandbox import supervision
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.protocol import Phase
-from pytest_codereval.sandbox.tempdir import TempdirSandbox
 
 from .conftest import MakeSandbox
 from .processes import (
@@ -34,19 +34,19 @@ from .processes import (
 pytestmark = needs_linux
 
 
-def sh(sandbox: TempdirSandbox, script: str, phase: Phase = Phase.AGENT, timeout: float = 20) -> str:
+def sh(sandbox: DirectorySandbox, script: str, phase: Phase = Phase.AGENT, timeout: float = 20) -> str:
     if phase is Phase.GRADE:
         sandbox.begin_grading()
     return sandbox.run(["sh", "-c", script], phase=phase, timeout=timeout).stdout_text
 
 
-def beats(sandbox: TempdirSandbox) -> int:
+def beats(sandbox: DirectorySandbox) -> int:
     beat = sandbox.workspace / "beat"
     return beat.stat().st_size if beat.exists() else 0
 
 
 @pytest.mark.parametrize("kind", ESCAPES)
-def test_reaping_ends_every_escaped_process(sandbox: TempdirSandbox, kind: str) -> None:
+def test_reaping_ends_every_escaped_process(sandbox: DirectorySandbox, kind: str) -> None:
     tag = new_tag()
     sh(sandbox, ESCAPES[kind].format(tag=tag))
     wait_until(lambda: alive(tag) if kind != "forks on" else beats(sandbox))
@@ -57,7 +57,7 @@ def test_reaping_ends_every_escaped_process(sandbox: TempdirSandbox, kind: str) 
     assert beats(sandbox) == before
 
 
-def test_a_timeout_ends_every_escaped_process(sandbox: TempdirSandbox) -> None:
+def test_a_timeout_ends_every_escaped_process(sandbox: DirectorySandbox) -> None:
     tag = new_tag()
     script = "\n".join(each.format(tag=tag) for each in ESCAPES.values())
     result = sandbox.run(["sh", "-c", f"{script}\necho up; sleep {tag}"], phase=Phase.AGENT, timeout=1)
@@ -68,7 +68,7 @@ def test_a_timeout_ends_every_escaped_process(sandbox: TempdirSandbox) -> None:
     assert beats(sandbox) == before > 0
 
 
-def test_an_agent_may_leave_a_server_running_between_its_commands(sandbox: TempdirSandbox) -> None:
+def test_an_agent_may_leave_a_server_running_between_its_commands(sandbox: DirectorySandbox) -> None:
     tag = new_tag()
     sh(sandbox, f"setsid sleep {tag} & echo $! >pid")
     assert sh(sandbox, "kill -0 $(cat pid) && echo there") == "there\n"
@@ -77,7 +77,7 @@ def test_an_agent_may_leave_a_server_running_between_its_commands(sandbox: Tempd
 
 
 @pytest.mark.parametrize("phase", [Phase.PREPARE, Phase.GRADE])
-def test_preparation_and_grading_leave_nothing_after_each_command(sandbox: TempdirSandbox, phase: Phase) -> None:
+def test_preparation_and_grading_leave_nothing_after_each_command(sandbox: DirectorySandbox, phase: Phase) -> None:
     tag = new_tag()
     sh(sandbox, f"setsid sleep {tag} >/dev/null 2>&1 & sleep {tag} & echo", phase)
     assert alive(tag) == []
@@ -115,12 +115,10 @@ def test_a_keeper_serves_the_next_sandbox_unconfined(make_sandbox: MakeSandbox) 
 
 OWNER = """
     import os
-    from types import SimpleNamespace
     from pytest_codereval.sandbox.environment import EnvironmentPlan
     from pytest_codereval.sandbox.protocol import Phase
-    from pytest_codereval.sandbox.tempdir import create
-    config = SimpleNamespace(driver="tempdir", env={}, env_passthrough=(), ignore_patterns=())
-    sandbox = create(config, environments=EnvironmentPlan())
+    from tests.sandbox.making import create
+    sandbox = create(environments=EnvironmentPlan())
     print(sandbox.root, flush=True)
     sandbox.run(["sh", "-c", os.environ.pop("SCRIPT")], phase=Phase.AGENT, timeout=100)
 """
@@ -184,7 +182,7 @@ def supervisor_pid() -> int:
     return supervision.supervisor().pid
 
 
-def attack(sandbox: TempdirSandbox, script: str, phase: Phase, timeout: float = 20) -> Cause | None:
+def attack(sandbox: DirectorySandbox, script: str, phase: Phase, timeout: float = 20) -> Cause | None:
     """Run a script that attacks, then reap; the cause of the error, if any."""
     try:
         sh(sandbox, script, phase, timeout)
@@ -208,7 +206,7 @@ def test_killing_keeper_or_supervisor_is_tampering(make_sandbox: MakeSandbox, vi
     following.reap()
 
 
-def test_killing_the_supervisor_and_ending_at_once_is_seen_at_the_seal(sandbox: TempdirSandbox) -> None:
+def test_killing_the_supervisor_and_ending_at_once_is_seen_at_the_seal(sandbox: DirectorySandbox) -> None:
     sh(sandbox, "true", Phase.PREPARE)
     script = f"kill -9 {supervisor_pid()}; exit 0"
     assert attack(sandbox, script, Phase.PREPARE) is Cause.TAMPERED
@@ -238,7 +236,7 @@ def test_stopping_the_keeper_is_tampering_too(make_sandbox: MakeSandbox, monkeyp
 
 
 @needs_signal_scopes
-def test_the_agent_cannot_signal_keeper_supervisor_or_harness(sandbox: TempdirSandbox) -> None:
+def test_the_agent_cannot_signal_keeper_supervisor_or_harness(sandbox: DirectorySandbox) -> None:
     script = f"for p in $PPID {supervisor_pid()} {os.getpid()}; do kill -9 $p 2>/dev/null && echo hit; done; echo end"
     assert sh(sandbox, script) == "end\n"
     assert sh(sandbox, script, Phase.GRADE) == "end\n"
@@ -246,7 +244,7 @@ def test_the_agent_cannot_signal_keeper_supervisor_or_harness(sandbox: TempdirSa
 
 
 @needs_signal_scopes
-def test_killing_everything_that_can_be_killed_ends_only_the_agent(sandbox: TempdirSandbox) -> None:
+def test_killing_everything_that_can_be_killed_ends_only_the_agent(sandbox: DirectorySandbox) -> None:
     tag = new_tag()
     sh(sandbox, f"setsid sleep {tag} &")
     assert len(alive(tag)) == 1
@@ -256,19 +254,19 @@ def test_killing_everything_that_can_be_killed_ends_only_the_agent(sandbox: Temp
 
 
 @pytest.mark.skipif(can_confine_signals(), reason="the kernel confines the agent's signals")
-def test_without_signal_scopes_the_attack_is_detected(sandbox: TempdirSandbox) -> None:
+def test_without_signal_scopes_the_attack_is_detected(sandbox: DirectorySandbox) -> None:
     assert attack(sandbox, "kill -9 $PPID; sleep 9", Phase.AGENT) is Cause.TAMPERED
 
 
 @pytest.fixture
-def interrupt_when_ready() -> Iterator[Callable[[TempdirSandbox], None]]:
+def interrupt_when_ready() -> Iterator[Callable[[DirectorySandbox], None]]:
     """Send this process a SIGINT, as Ctrl-C does, as soon as `ready` is in the workspace."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("only the main thread is interrupted")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threads: list[threading.Thread] = []
 
-    def start(sandbox: TempdirSandbox) -> None:
+    def start(sandbox: DirectorySandbox) -> None:
         def wait_and_send() -> None:
             wait_until((sandbox.workspace / "ready").exists)
             os.kill(os.getpid(), signal.SIGINT)
@@ -284,7 +282,7 @@ def interrupt_when_ready() -> Iterator[Callable[[TempdirSandbox], None]]:
 
 @pytest.mark.parametrize("then", ["close", "reap", "run"])
 def test_an_interrupt_while_waiting_kills_everything(
-    make_sandbox: MakeSandbox, interrupt_when_ready: Callable[[TempdirSandbox], None], then: str
+    make_sandbox: MakeSandbox, interrupt_when_ready: Callable[[DirectorySandbox], None], then: str
 ) -> None:
     sandbox, tag = make_sandbox(), new_tag()
     interrupt_when_ready(sandbox)

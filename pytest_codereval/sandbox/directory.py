@@ -1,0 +1,403 @@
+"""A sandbox whose files lie in a directory of the harness's disk; how its processes run is the driver's affair."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ..errors import Cause, TrialError
+from .enclosure import Enclosure, Mount, Network, Owner, View
+from .environment import Environment, EnvironmentPlan, Places, SearchPath
+from .grading_copy import make_grading_copy
+from .ownership import hand_over
+from .preparation import Preparation, write_login_files, write_new
+from .protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
+from .registry import Registry
+from .removal import remove_tree
+from .supervision import Command
+from .workspace import Workspace
+from .writing import make_folder_beneath, write_beneath
+
+if TYPE_CHECKING:
+    from .drivers import Order
+
+_ATTACKED = ("ENOENT", "ENOTDIR", "EEXIST", "ELOOP", "EACCES", "EPERM")
+"""What making files in a directory of ours fails with when somebody removed, replaced or barred it."""
+
+
+class System(Protocol):
+    """Where the processes of one sandbox run: what a driver brings. `owner` is None when it is the harness's user."""
+
+    driver: str
+    owner: Owner | None
+    shim_shell: str | None
+    search_path: SearchPath
+    variables: Mapping[str, str]
+    """What every process gets in its environment beside what the sandbox sets."""
+    python: str
+    described: Mapping[str, object]
+    network: Network
+    """What the agent may reach."""
+
+    def enclose(self, phase: Phase, view: View) -> Enclosure:
+        """The environment of a phase. Raises TrialError(SANDBOX)."""
+
+    def run_tool(self, argv: Sequence[str], cwd: Path, timeout: float) -> ProcessResult:
+        """See `protocol.Sandbox.run_tool`."""
+
+    def close(self) -> None:
+        """Let go of what was made for the sandbox as a whole. May be called twice."""
+
+
+class DirectorySandbox:
+    """One trial's place to work. `root` holds it all; only `workspace` is graded.
+
+    What lies below `root` has the same path inside and outside.
+    """
+
+    def __init__(self, place: Registry, order: Order, system: System, root: Path) -> None:
+        self.system = system
+        self.driver = system.driver
+        self.root = root
+        self.workspace = root / "workspace"
+        self.home = root / "home"
+        self.tmp = root / "tmp"
+        self.bin_dir = root / "bin"
+        self.spool_dir = root / "spool"
+        self.provided = root / "provided"
+        self.leftovers: tuple[str, ...] = ()
+        self.described = system.described
+        self.shim_shell = system.shim_shell
+        self.foreign_user = system.owner is not None
+        self._order = order
+        self._place = place
+        self._preparation: Preparation | None = None
+        self._grading_fault: TrialError | None = None
+        self._enclosures: dict[Phase, Enclosure] = {}
+        self._exposed: list[Path] = []
+        self._shown: list[Path] = []
+        self._shims: dict[str, Path] = {}
+        self._closed = False
+        self._owner = os.getpid()
+        try:
+            self._places = Places(self.home, self.tmp, root / "tools", root / "cache")
+            plan = _full_plan(order, system.variables)
+            self._environment = Environment(plan, self._places, self.bin_dir, system.search_path)
+            self._make()
+        except BaseException:
+            system.close()
+            remove_tree(root)
+            raise
+        self.files = Workspace(self.workspace, order.config.ignore_patterns)
+
+    def _make(self) -> None:
+        for folder in (self.workspace, self.home, self.tmp, self.bin_dir, self.provided):
+            folder.mkdir(0o755 if self.foreign_user else 0o700)
+        write_login_files(self.home, self._login_line)
+        self._write_login_script()
+
+    @property
+    def _login_line(self) -> str:
+        return f". {self.root}/login.sh\n"
+
+    def _write_login_script(self) -> None:
+        self._write_readable(self.root / "login.sh", self._environment.login_script())
+
+    def _write_readable(self, path: Path, text: str) -> None:
+        write_new(path, text)
+        if self.foreign_user:
+            path.chmod(0o644)
+
+    @property
+    def agent_path_dirs(self) -> list[Path]:
+        return self._environment.agent_path_dirs
+
+    @agent_path_dirs.setter
+    def agent_path_dirs(self, folders: Sequence[Path]) -> None:
+        self._environment.agent_path_dirs = list(folders)
+        self._write_login_script()
+
+    @property
+    def venv(self) -> Path | None:
+        """The virtual environment that is first on the PATH of all phases, if the task asks for one."""
+        return self._environment.venv
+
+    @venv.setter
+    def venv(self, folder: Path | None) -> None:
+        self._environment.venv = folder
+        self._write_login_script()
+
+    @property
+    def withheld_names(self) -> tuple[str, ...]:
+        return self._environment.withheld_names
+
+    @property
+    def python(self) -> str:
+        return self.system.python
+
+    def environment(self, phase: Phase) -> dict[str, str]:
+        """The complete environment of a process in `phase`."""
+        return self._environment.of(phase)
+
+    def env_with_shims(self) -> dict[str, str]:
+        """See `protocol.Sandbox.env_with_shims`."""
+        return self._environment.with_shims()
+
+    # -- what is seen
+
+    def expose(self, program: Path) -> Path:
+        """See `protocol.Sandbox.expose`."""
+        if Phase.AGENT in self._enclosures:
+            raise TrialError(Cause.UNEXPECTED, f"{program} is exposed after the agent has started")
+        self._exposed.append(program)
+        return program
+
+    def cover(self, tool: str, shim: Path) -> None:
+        """Lay a shim over the programs of this name in the agent's system. Before anything runs in AGENT."""
+        self._shims[tool] = shim
+
+    def show(self, path: Path) -> None:
+        """See `protocol.Sandbox.show`."""
+        if path not in self._shown:
+            self._shown.append(path)
+            for phase in (Phase.PREPARE, Phase.GRADE):
+                self._end(phase)
+
+    def _view(self, phase: Phase) -> View:
+        places = self._environment.places_of(phase)
+        writable = [self.workspace, places.home, places.tmp, places.cache, *([self.venv] if self.venv else ())]
+        readable = [places.home.parent / "login.sh", places.tools]
+        shown: list[Path] = []
+        hidden = [*self._order.hidden, *self._order.environments.withhold]
+        if phase in (Phase.PREPARE, Phase.GRADE):
+            shown = [*self._order.environments.withhold, *self._shown]
+            hidden = [*self._order.hidden]
+        if phase in (Phase.AGENT, Phase.GRADE):
+            readable += [self.bin_dir]
+            writable += [self.spool_dir]
+        if phase is Phase.AGENT:
+            readable += [self.provided, *self._exposed]
+        if phase in (Phase.GRADE, Phase.RUN):
+            readable += [self.root / "login.sh"]
+        mounts = [Mount(Path(os.path.realpath(path)), path) for path in shown]
+        mounts += [Mount(path, path) for path in readable]
+        mounts += [Mount(path, path, writable=True) for path in writable]
+        return View(
+            cwd=self.workspace,
+            mounts=tuple(mount for mount in mounts if os.path.lexists(mount.source)),
+            hidden=tuple(hidden),
+            shims=dict(self._shims) if phase is Phase.AGENT else {},
+            network=Network("shared") if phase is Phase.PREPARE else self.system.network,
+        )
+
+    # -- preparation and grading
+
+    def end_preparation(self) -> None:
+        """See `protocol.Sandbox.end_preparation`."""
+        if self._preparation is not None:
+            return
+        self._end(Phase.PREPARE)
+        self._shown.clear()
+        try:
+            self._preparation = Preparation(self.root, self._places, self._login_line, self.venv)
+            self._environment.preparing = False
+            self._write_login_script()
+        except OSError as error:
+            raise TrialError(
+                Cause.SANDBOX, f"what pre_run left in HOME and TMPDIR cannot be kept for grading: {error}"
+            ) from error
+
+    def begin_grading(self) -> None:
+        """See `protocol.Sandbox.begin_grading`."""
+        if self._environment.grading is None and self._grading_fault is None:
+            self.end_preparation()
+            self._end(Phase.AGENT)
+            assert self._preparation is not None
+            self._grading_fault = self._begin_grading(self._preparation)
+        if self._grading_fault is not None:
+            raise self._grading_fault
+
+    def _begin_grading(self, preparation: Preparation) -> TrialError | None:
+        try:
+            problems = preparation.restore()
+            venv_problems = preparation.venv_problems(self._environment.base_path)
+            if venv_problems:
+                self._environment.venv = None
+            self._environment.grading = preparation.grading
+            self._write_readable(preparation.folder / "login.sh", self._environment.login_script())
+            if self._workspace_is_there():
+                make_grading_copy(self.workspace, preparation.folder / "sealed")
+        except OSError as error:
+            self._environment.grading = None
+            attacked = error.errno is not None and _name(error.errno) in _ATTACKED
+            cause = Cause.TAMPERED if attacked else Cause.SANDBOX
+            return TrialError(cause, f"no place for grading can be made: {error}")
+        problems += venv_problems
+        if not problems:
+            return None
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        return TrialError(Cause.TAMPERED, f"the agent changed what graders would use: {'; '.join(problems[:3])}{more}")
+
+    # -- processes
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        phase: Phase,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+        output_limit: int = DEFAULT_OUTPUT_LIMIT,
+        stdin: bytes = b"",
+    ) -> ProcessResult:
+        """See `protocol.Sandbox.run`. What an AGENT run leaves in the background lives on until `reap`."""
+        command = self._command(argv, phase, timeout, env or {}, output_limit, stdin, False)
+        if phase in (Phase.GRADE, Phase.RUN) and not self._workspace_is_there():
+            return ProcessResult(126, stderr=b"the workspace was removed or replaced by a link\n")
+        return self._enclosure(phase).run(command)
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        phase: Phase,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+        output_limit: int = DEFAULT_OUTPUT_LIMIT,
+        stdin: bytes = b"",
+        wake: int | None = None,
+        private_output: bool = False,
+    ) -> Generator[bytes, None, ProcessResult]:
+        """See `protocol.Sandbox.stream`; for PREPARE and AGENT."""
+        command = self._command(argv, phase, timeout, env or {}, output_limit, stdin, private_output)
+        return (yield from self._enclosure(phase).stream(command, wake))
+
+    def listen(self) -> socket.socket:
+        """See `protocol.Sandbox.listen`."""
+        self._check_order(Phase.AGENT)
+        return self._enclosure(Phase.AGENT).listen()
+
+    def run_tool(self, argv: Sequence[str], *, cwd: Path, timeout: float) -> ProcessResult:
+        """See `protocol.Sandbox.run_tool`."""
+        return self.system.run_tool(argv, cwd, timeout)
+
+    def _command(
+        self,
+        argv: Sequence[str],
+        phase: Phase,
+        timeout: float,
+        env: Mapping[str, str],
+        output_limit: int,
+        stdin: bytes,
+        private_output: bool,
+    ) -> Command:
+        if self._closed:
+            raise TrialError(Cause.UNEXPECTED, "the sandbox is closed")
+        self._check_order(phase)
+        return Command(
+            argv,
+            cwd=str(self.workspace),
+            env={**self._environment.of(phase), **env},
+            timeout=timeout,
+            output_limit=output_limit,
+            scoped=phase is not Phase.PREPARE,
+            reap=phase is not Phase.AGENT,
+            stdin=stdin,
+            private_output=private_output,
+        )
+
+    def _check_order(self, phase: Phase) -> None:
+        if phase not in (Phase.GRADE, Phase.RUN) and self._environment.grading is not None:
+            raise TrialError(Cause.UNEXPECTED, f"a run in {phase} after grading has begun")
+        if phase is Phase.AGENT:
+            self.end_preparation()
+
+    def _enclosure(self, phase: Phase) -> Enclosure:
+        if phase not in self._enclosures:
+            if self.system.owner is not None:
+                self._hand_over(phase, self.system.owner)
+            self._enclosures[phase] = self.system.enclose(phase, self._view(phase))
+        return self._enclosures[phase]
+
+    def _hand_over(self, phase: Phase, owner: Owner) -> None:
+        """Give what the processes of a phase write to to their user."""
+        places = self._environment.places_of(phase)
+        for folder in (self.workspace, places.home, places.tmp, places.cache, self.venv):
+            if folder is not None:
+                hand_over(folder, owner)
+
+    def _end(self, phase: Phase) -> None:
+        if (enclosure := self._enclosures.pop(phase, None)) is not None:
+            enclosure.end()
+
+    def _workspace_is_there(self) -> bool:
+        return self.workspace.is_dir() and os.path.realpath(self.workspace) == str(self.workspace)
+
+    # -- files
+
+    def write_file(self, path: str, content: bytes, executable: bool = False) -> None:
+        """See `protocol.Sandbox.write_file`."""
+        write_beneath(self.workspace, path, content, executable, owner=self.system.owner)
+
+    def make_folder(self, path: str) -> None:
+        """See `protocol.Sandbox.make_folder`."""
+        make_folder_beneath(self.workspace, path, owner=self.system.owner)
+
+    def write_home(self, path: str, content: bytes) -> None:
+        """See `protocol.Sandbox.write_home`."""
+        write_beneath(self.home, path, content, False, owner=self.system.owner)
+
+    def provide(self, source: Path, name: str) -> Path:
+        """See `protocol.Sandbox.provide`."""
+        target = self.provided / name
+        target.parent.mkdir(0o755, parents=True, exist_ok=True)
+        shutil.copytree(source, target, symlinks=True, ignore=_links)
+        return target
+
+    # -- the end
+
+    def reap(self) -> None:
+        """See `protocol.Sandbox.reap`. The sandbox can be used again afterwards."""
+        first: TrialError | None = None
+        for phase in tuple(self._enclosures):
+            try:
+                self._end(phase)
+            except TrialError as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+    def close(self) -> None:
+        """Reap, then remove everything on disk. May be called twice. Does nothing in a forked copy of the process."""
+        if self._closed or self._owner != os.getpid():
+            return
+        try:
+            self.reap()
+        finally:
+            self._closed = True
+            self.system.close()
+            self.leftovers = remove_tree(self.root)
+
+
+def _full_plan(order: Order, variables: Mapping[str, str]) -> EnvironmentPlan:
+    plan, config = order.environments, order.config
+    return EnvironmentPlan(
+        passthrough=(*plan.passthrough, *config.env_passthrough, *order.passthrough),
+        extra={**plan.extra, **config.env},
+        withhold=plan.withhold,
+        basics=variables,
+    )
+
+
+def _name(number: int) -> str:
+    import errno
+
+    return errno.errorcode.get(number, "")
+
+
+def _links(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if Path(folder, name).is_symlink()]

@@ -1,0 +1,51 @@
+"""What a sandbox's network may reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator, SerializeAsAny, ValidationInfo
+
+from .base import StrictModel, problem
+
+_ENTRY = re.compile(r"(?P<host>[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?):(?P<port>[0-9]{1,5})")
+_ADDRESS = re.compile(r"[0-9.]+")
+
+
+def _endpoint(text: str) -> str:
+    match = _ENTRY.fullmatch(text)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise problem(f"{text!r}: expected host:port, for instance api.example.com:443")
+    if _ADDRESS.fullmatch(match["host"]) and not match["host"].startswith("127."):
+        raise problem(f"{text!r}: an address cannot be allowed, name its host")
+    return text.lower()
+
+
+Endpoint = Annotated[str, AfterValidator(_endpoint)]
+
+
+class AllowedNetwork(StrictModel):
+    """The only hosts and ports that can be reached, each as `host:port`; every connection is logged."""
+
+    allow: tuple[Endpoint, ...] = Field(min_length=1)
+
+    @property
+    def endpoints(self) -> tuple[tuple[str, int], ...]:
+        """Host and port of each entry."""
+        return tuple((host, int(port)) for host, _, port in (entry.rpartition(":") for entry in self.allow))
+
+
+def _network(value: Any, info: ValidationInfo) -> str | AllowedNetwork:
+    if isinstance(value, AllowedNetwork):
+        return value
+    if isinstance(value, Mapping):
+        return AllowedNetwork.model_validate(value, context=info.context)
+    if value not in ("none", "bridge"):
+        raise problem(f"{value!r}: expected none, bridge, or a mapping with the key allow")
+    return str(value)
+
+
+NetworkSetting = Annotated[str | SerializeAsAny[AllowedNetwork], PlainValidator(_network)]
+"""`none`, `bridge` (all that the harness reaches) or what is allowed."""
