@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -12,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 from ..errors import Cause, TrialError
 from .enclosure import Enclosure, Mount, Network, Owner, View
 from .environment import Environment, EnvironmentPlan, Places, SearchPath
+from .gate import Connection, Gate
 from .grading_copy import make_grading_copy
 from .ownership import hand_over
 from .preparation import Preparation, write_login_files, write_new
 from .protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
 from .registry import Registry
 from .removal import remove_tree
+from .serving import Served, Services, Take
 from .supervision import Command
 from .workspace import Workspace
 from .writing import make_folder_beneath, write_beneath
@@ -42,6 +43,8 @@ class System(Protocol):
     described: Mapping[str, object]
     network: Network
     """What the agent may reach."""
+    own_network: bool
+    """Whether the agent's environment has a loopback device of its own."""
 
     def enclose(self, phase: Phase, view: View) -> Enclosure:
         """The environment of a phase. Raises TrialError(SANDBOX)."""
@@ -81,6 +84,8 @@ class DirectorySandbox:
         self._exposed: list[Path] = []
         self._shown: list[Path] = []
         self._shims: dict[str, Path] = {}
+        self._services = Services(system.own_network)
+        self._gate = Gate(system.network.allowed) if system.network.kind == "allow" else None
         self._closed = False
         self._owner = os.getpid()
         try:
@@ -149,15 +154,14 @@ class DirectorySandbox:
 
     # -- what is seen
 
-    def expose(self, program: Path) -> Path:
+    def expose(self, path: Path) -> None:
         """See `protocol.Sandbox.expose`."""
         if Phase.AGENT in self._enclosures:
-            raise TrialError(Cause.UNEXPECTED, f"{program} is exposed after the agent has started")
-        self._exposed.append(program)
-        return program
+            raise TrialError(Cause.UNEXPECTED, f"{path} is exposed after the agent has started")
+        self._exposed.append(path)
 
     def cover(self, tool: str, shim: Path) -> None:
-        """Lay a shim over the programs of this name in the agent's system. Before anything runs in AGENT."""
+        """See `protocol.Sandbox.cover`."""
         self._shims[tool] = shim
 
     def show(self, path: Path) -> None:
@@ -192,6 +196,7 @@ class DirectorySandbox:
             hidden=tuple(hidden),
             shims=dict(self._shims) if phase is Phase.AGENT else {},
             network=Network("shared") if phase is Phase.PREPARE else self.system.network,
+            ports=self._services.ports if phase is Phase.AGENT else (),
         )
 
     # -- preparation and grading
@@ -276,10 +281,19 @@ class DirectorySandbox:
         command = self._command(argv, phase, timeout, env or {}, output_limit, stdin, private_output)
         return (yield from self._enclosure(phase).stream(command, wake))
 
-    def listen(self) -> socket.socket:
-        """See `protocol.Sandbox.listen`."""
+    def serve(self, take: Take) -> Served:
+        """See `protocol.Sandbox.serve`."""
         self._check_order(Phase.AGENT)
-        return self._enclosure(Phase.AGENT).listen()
+        if self.system.own_network:
+            self._enclosure(Phase.AGENT)
+        else:
+            self._end(Phase.AGENT)
+        return self._services.add(take)
+
+    @property
+    def connections(self) -> tuple[Connection, ...]:
+        """What was reached through the gate of a network that allows some hosts."""
+        return self._gate.connections if self._gate is not None else ()
 
     def run_tool(self, argv: Sequence[str], *, cwd: Path, timeout: float) -> ProcessResult:
         """See `protocol.Sandbox.run_tool`."""
@@ -320,7 +334,11 @@ class DirectorySandbox:
         if phase not in self._enclosures:
             if self.system.owner is not None:
                 self._hand_over(phase, self.system.owner)
-            self._enclosures[phase] = self.system.enclose(phase, self._view(phase))
+            self._enclosures[phase] = enclosure = self.system.enclose(phase, self._view(phase))
+            if phase is Phase.AGENT:
+                self._services.attach(enclosure.listen)
+                if self._gate is not None:
+                    self._gate.open(enclosure.listen)
         return self._enclosures[phase]
 
     def _hand_over(self, phase: Phase, owner: Owner) -> None:
@@ -331,8 +349,15 @@ class DirectorySandbox:
                 hand_over(folder, owner)
 
     def _end(self, phase: Phase) -> None:
-        if (enclosure := self._enclosures.pop(phase, None)) is not None:
+        if (enclosure := self._enclosures.pop(phase, None)) is None:
+            return
+        try:
             enclosure.end()
+        finally:
+            if phase is Phase.AGENT:
+                self._services.detach()
+                if self._gate is not None:
+                    self._gate.close()
 
     def _workspace_is_there(self) -> bool:
         return self.workspace.is_dir() and os.path.realpath(self.workspace) == str(self.workspace)
@@ -379,6 +404,7 @@ class DirectorySandbox:
             self.reap()
         finally:
             self._closed = True
+            self._services.close()
             self.system.close()
             self.leftovers = remove_tree(self.root)
 

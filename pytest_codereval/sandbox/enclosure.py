@@ -39,7 +39,8 @@ class View:
     """What the processes of one environment see beside the system. Later mounts lie over earlier ones.
 
     `hidden` paths are not visible, whatever else is. `shims` are laid over the programs of these names, wherever they
-    lie in the system. `cwd` is where commands start.
+    lie in the system. `cwd` is where commands start. `ports` are those of 127.0.0.1 where the harness serves the
+    processes, whatever their network.
     """
 
     cwd: Path
@@ -47,6 +48,7 @@ class View:
     hidden: tuple[Path, ...] = ()
     shims: Mapping[str, Path] = dataclasses.field(default_factory=dict)
     network: Network = Network()
+    ports: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +68,8 @@ class Enclosure(Protocol):
     def stream(self, command: Command, wake: int | None) -> Generator[bytes, None, ProcessResult]:
         """See `protocol.Sandbox.stream`."""
 
-    def listen(self) -> socket.socket:
-        """A listening TCP socket at a free port of 127.0.0.1, as the processes of this environment see it.
+    def listen(self, address: str = "127.0.0.1", port: int = 0) -> socket.socket:
+        """A listening TCP socket at a loopback address as the processes of this environment see it.
 
         The caller closes it. Raises TrialError(SANDBOX) where that cannot be had.
         """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import socket
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from .serving import Served, Take
     from .workspace import Workspace
 
 DEFAULT_OUTPUT_LIMIT = 1_000_000
@@ -135,16 +135,20 @@ class Sandbox(Protocol):
         the generator kills the whole tree.
         """
 
-    def listen(self) -> socket.socket:
-        """A listening TCP socket at a free port of 127.0.0.1, as the agent's processes see it; good until `reap`.
+    def serve(self, take: Take) -> Served:
+        """Have the connections that the agent's processes make to a port of 127.0.0.1 handed to `take`.
 
-        The caller closes it. Raises TrialError(SANDBOX) where that cannot be had.
+        The port stays the same until the agent's work is sealed, whatever happens in between. Raises
+        TrialError(SANDBOX) where that cannot be had.
         """
 
-    def expose(self, program: Path) -> Path:
-        """Let the agent run a program of the harness, which lies there with what it needs; its path in the sandbox.
+    def expose(self, path: Path) -> None:
+        """Show the agent a file or folder of the harness at its own path. Before anything runs in AGENT."""
 
-        Before anything else runs in AGENT.
+    def cover(self, tool: str, shim: Path) -> None:
+        """Lay a shim over the programs of this name in the agent's system, so that it is reached by any path.
+
+        A sandbox that cannot do so does nothing. Before anything runs in AGENT.
         """
 
     def provide(self, source: Path, name: str) -> Path:

@@ -15,12 +15,13 @@ from pytest_codereval.agents.anthropic_loop import TheAgent
 from pytest_codereval.agents.protocol import Job
 from pytest_codereval.agents.skills.projected import ProjectedPlugin, Projection
 from pytest_codereval.errors import TrialError
-from pytest_codereval.sandbox.directory import DirectorySandbox, create
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.task.agent_models import AnthropicAgent
 from pytest_codereval.task.models import SandboxConfig
 from pytest_codereval.trajectory.model import Event, Message, ModelCall
 from tests.fakes import FakeAnthropic
+from tests.sandbox.making import create
 
 from .told import ToldEvents
 

@@ -18,12 +18,13 @@ from pytest_codereval.agents.codex import TheAgent
 from pytest_codereval.agents.protocol import Job
 from pytest_codereval.agents.skills.projection import make_projection
 from pytest_codereval.errors import AgentError
-from pytest_codereval.sandbox.directory import DirectorySandbox, create
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.task.loader import load_task
 from pytest_codereval.task.models import SandboxConfig
 from pytest_codereval.trajectory.model import Event, Message
 from tests.fakes import FakeOpenAI
+from tests.sandbox.making import create
 
 from .told import ToldEvents
 

@@ -14,10 +14,11 @@ from pytest_codereval.agents import registry
 from pytest_codereval.agents.protocol import Job
 from pytest_codereval.agents.skills.projected import ProjectedPlugin, Projection, Skill
 from pytest_codereval.errors import AgentError
-from pytest_codereval.sandbox.directory import DirectorySandbox, create
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.task.models import SandboxConfig, Task
 from pytest_codereval.trajectory.model import Event, Message, ModelCall, ToolCall
+from tests.sandbox.making import create
 
 SAMPLE = {
     "task_id": "sample",

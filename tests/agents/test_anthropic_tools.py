@@ -16,10 +16,11 @@ from pytest_codereval.agents.anthropic_loop.shell import OUTPUT_LIMIT, SHOWN
 from pytest_codereval.agents.anthropic_loop.skill_tool import Skills
 from pytest_codereval.agents.anthropic_loop.tools import Toolbox, common_call
 from pytest_codereval.agents.skills.projected import ProjectedPlugin, Skill
-from pytest_codereval.sandbox.directory import DirectorySandbox, create
+from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.task.models import SandboxConfig
 from tests.fakes import FakeAnthropic, call, say
+from tests.sandbox.making import create
 
 from .anthropic_run import loops
 

@@ -646,14 +646,14 @@ def test_a_call_that_is_admitted_after_it_was_settled_holds_nobody_back(
 
 
 def test_a_gateway_that_cannot_be_opened_leaves_nothing_behind(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError("no port is left")
 
     with upstream(answering(chunked(MESSAGE))) as server:
         opened(server.url)
         before = threading.active_count(), descriptors()
         with monkeypatch.context() as patch, pytest.raises(OSError, match="no port is left"):
-            patch.setattr("socketserver.TCPServer.server_bind", fail)
+            patch.setattr("socket.create_server", fail)
             Gateway("anthropic", lambda main: True)
         assert (threading.active_count(), descriptors()) == before
 

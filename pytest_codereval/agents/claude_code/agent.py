@@ -20,7 +20,7 @@ from ..program import Launch, run_program
 from ..protocol import Job
 from .calls import ModelCalls
 from .options import arguments, mistake, settings, settings_file, sources
-from .program_file import find_program
+from .program_file import find_program, surroundings_of
 from .reader import StreamReader
 from .surroundings import CONFIG_FOLDER, program_environment, refuse_foreign_files
 
@@ -51,9 +51,12 @@ class TheAgent:
         """See `protocol.Agent.start`."""
         self._job = job
         config = cast("ClaudeCodeAgent", job.config)
-        self._program = find_program()
+        self._program = os.path.realpath(find_program())
+        job.sandbox.expose(surroundings_of(self._program))
         self._settings = settings(job, config)
-        self._gateway = Gateway("anthropic", job.admit, one_at_a_time=is_capped(job.task.run_limits))
+        self._gateway = Gateway(
+            "anthropic", job.admit, one_at_a_time=is_capped(job.task.run_limits), serve=job.sandbox.serve
+        )
         self._environment = program_environment(job.sandbox, self._gateway.url)
         refuse_foreign_files(job.sandbox, not {"project", "local"}.isdisjoint(sources(config)))
         try:

@@ -26,6 +26,12 @@ def find_program() -> str:
     raise AgentError(Cause.AGENT_UNAVAILABLE, f"the program `claude` is not on PATH; {ADVICE}")
 
 
+def surroundings_of(program: str) -> Path:
+    """What a sandbox has to show for the program to run: itself, or the package of what Node.js runs."""
+    file = Path(os.path.realpath(program))
+    return file.parent if file.suffix in (".js", ".cjs", ".mjs") else file
+
+
 def _bundled() -> str | None:
     """Looked up without importing the package, which is slow."""
     package = importlib.util.find_spec("claude_agent_sdk")

@@ -17,7 +17,7 @@ from ..gateway.server import Gateway
 from ..limits import is_capped
 from ..program import SYSTEM_PATH, Launch, run_program
 from ..protocol import Job
-from .installation import find_program
+from .installation import find_program, surroundings_of
 from .reader import Reader
 from .rollouts import read_threads, with_contents
 from .settings import TOKEN_VARIABLE, config_toml, tool_lists
@@ -51,8 +51,11 @@ class TheAgent:
         self._job = job
         _refuse_unshadowed(job)
         self._program = find_program()
+        job.sandbox.expose(surroundings_of(self._program))
         version = self._version(job)
-        self._gateway = gateway = Gateway("openai", job.admit, one_at_a_time=is_capped(job.task.run_limits))
+        self._gateway = gateway = Gateway(
+            "openai", job.admit, one_at_a_time=is_capped(job.task.run_limits), serve=job.sandbox.serve
+        )
         self._settings = config_toml(job, gateway.url).encode()
         job.sandbox.write_home(SETTINGS_FILE, self._settings)
         self._link_skills(job)

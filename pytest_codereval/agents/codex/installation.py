@@ -32,6 +32,12 @@ def find_program(path: str | None = None) -> Path:
     )
 
 
+def surroundings_of(program: Path) -> Path:
+    """What a sandbox has to show for the program to run: the folder of the npm package's build, else the program."""
+    folder = program.parent.parent
+    return folder if folder.parent.name == "vendor" else program
+
+
 def _natives(package: Path) -> list[Path]:
     """The native programs that belong to the npm package of the launcher and run on this machine."""
     machine = _MACHINES.get(platform.machine().lower(), platform.machine())

@@ -47,7 +47,9 @@ class TheAgent:
         if config.api != "none":
             from ..gateway.server import Gateway
 
-            self._gateway = Gateway(config.api, job.admit, one_at_a_time=is_capped(job.task.run_limits))
+            self._gateway = Gateway(
+                config.api, job.admit, one_at_a_time=is_capped(job.task.run_limits), serve=job.sandbox.serve
+            )
         find_program(job, self._filled(config.command[0]) if not placeholders_in(config.command[0]) else None)
         place_skills(job, below_home(config.skills_to))
         for path, content in config.files.items():

@@ -1,4 +1,4 @@
-"""The server on the loopback device: its connections, the calls under way, and their end."""
+"""The connections of a gateway, the calls under way, and their end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ MOST_CONNECTIONS = 100
 
 
 class Connections(socketserver.ThreadingTCPServer):
-    """Accepts connections from the moment it is made."""
+    """Serves the connections that it is given."""
 
     daemon_threads = True
-    request_queue_size = 128
 
     def __init__(self, route: Route, token: str) -> None:
         self.route = route
@@ -31,11 +30,12 @@ class Connections(socketserver.ThreadingTCPServer):
         self._calls: set[ForwardedCall] = set()
         self._changed = threading.Condition()
         self._ended = False
-        super().__init__(("127.0.0.1", 0), Handler)
-        self._acceptor = threading.Thread(
-            target=self.serve_forever, args=(3600,), name="codereval-gateway", daemon=True
-        )
-        self._acceptor.start()
+        super().__init__(("127.0.0.1", 0), Handler, bind_and_activate=False)
+        self.socket.close()
+
+    def take(self, connection: socket.socket) -> None:
+        """Serve a connection in a thread of its own."""
+        self.process_request(connection, ("sandbox", 0))
 
     @contextlib.contextmanager
     def under_way(self, call: ForwardedCall) -> Iterator[ForwardedCall]:
@@ -65,15 +65,10 @@ class Connections(socketserver.ThreadingTCPServer):
             call.tell()
 
     def end(self, patience: float) -> None:
-        """Take no more connections, close all, and wait at most `patience` seconds for their threads."""
+        """Serve no more connections, close all, and wait at most `patience` seconds for their threads."""
         with self._changed:
             self._ended = True
             calls, threads = list(self._calls), dict(self._open)
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
-        self.shutdown()
-        self._acceptor.join()
-        self.server_close()
         for call in calls:
             call.abort()
         for connection in threads:

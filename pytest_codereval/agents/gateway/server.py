@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator
 
 from ...model_api.credentials import credentials
+from ...sandbox.serving import Serve, serve_on_host
 from ...trajectory.model import ModelCall, ModelFault
 
 SETTLING = 2.0
@@ -22,8 +23,16 @@ class Gateway:
     url: str
     token: str
 
-    def __init__(self, provider: str, admit: Callable[[bool], bool], one_at_a_time: bool = False) -> None:
+    def __init__(
+        self,
+        provider: str,
+        admit: Callable[[bool], bool],
+        one_at_a_time: bool = False,
+        serve: Serve = serve_on_host,
+    ) -> None:
         """`provider` is a name of `credentials.PROVIDERS`. Raises AgentError(NO_CREDENTIALS).
+
+        `serve` makes it reachable for the program, see `Sandbox.serve`.
 
         `admit` is called from other threads, one call at a time; what it raises is raised by `events`.
         With `one_at_a_time` no call of the main thread is admitted while another one is under way, so that caps are
@@ -46,8 +55,10 @@ class Gateway:
             self.token = f"codereval-{secrets.token_hex(20)}"
             self._connections = Connections(Route(provider, known, client, self._outbox, hang_ups), self.token)
             made.callback(self._connections.end, SETTLING)
+            served = serve(self._connections.take)
+            made.callback(served.close)
             self._made = made.pop_all()
-        self.url = f"http://127.0.0.1:{self._connections.server_address[1]}"
+        self.url = f"http://127.0.0.1:{served.port}"
 
     @property
     def wake(self) -> int:
