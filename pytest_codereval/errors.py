@@ -13,6 +13,7 @@ class Cause(enum.StrEnum):
     AGENT_UNAVAILABLE = "agent_unavailable"
     CONFIGURATION = "configuration"
     SANDBOX = "sandbox"
+    OUT_OF_SPACE = "out_of_space"
     PRE_RUN = "pre_run"
     SHIM_UNREACHABLE = "shim_unreachable"
     EVIDENCE_LOST = "evidence_lost"

@@ -77,6 +77,7 @@ CAUSES: Mapping[Cause, Consequence] = MappingProxyType(
         Cause.AGENT_UNAVAILABLE: Consequence("the agent is not available"),
         Cause.CONFIGURATION: Consequence("the task cannot be set up"),
         Cause.SANDBOX: Consequence("the sandbox failed"),
+        Cause.OUT_OF_SPACE: Consequence("no room on the disk"),
         Cause.PRE_RUN: Consequence("pre_run failed"),
         Cause.SHIM_UNREACHABLE: Consequence("a recorded tool cannot be reached"),
         Cause.EVIDENCE_LOST: Consequence("evidence was lost"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import Cause, TrialError
+from .disk_watch import DiskWatch
 from .enclosure import Enclosure, Mount, Network, Owner, View
 from .environment import Environment, EnvironmentPlan, Places, SearchPath
 from .gate import Connection, Gate
@@ -16,7 +17,7 @@ from .grading_copy import make_grading_copy
 from .ownership import hand_over
 from .preparation import Preparation, write_login_files, write_new
 from .protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
-from .registry import Registry
+from .registry import Registry, kill_below
 from .removal import remove_tree
 from .serving import Served, Services, Take
 from .supervision import Command
@@ -86,6 +87,7 @@ class DirectorySandbox:
         self._shims: dict[str, Path] = {}
         self._services = Services(system.own_network)
         self._gate = Gate(system.network.allowed) if system.network.kind == "allow" else None
+        self._watch: DiskWatch | None = None
         self._closed = False
         self._owner = os.getpid()
         try:
@@ -263,7 +265,9 @@ class DirectorySandbox:
         command = self._command(argv, phase, timeout, env or {}, output_limit, stdin, False)
         if phase in (Phase.GRADE, Phase.RUN) and not self._workspace_is_there():
             return ProcessResult(126, stderr=b"the workspace was removed or replaced by a link\n")
-        return self._enclosure(phase).run(command)
+        result = self._enclosure(phase).run(command)
+        self._refuse_overuse()
+        return result
 
     def stream(
         self,
@@ -279,7 +283,22 @@ class DirectorySandbox:
     ) -> Generator[bytes, None, ProcessResult]:
         """See `protocol.Sandbox.stream`; for PREPARE and AGENT."""
         command = self._command(argv, phase, timeout, env or {}, output_limit, stdin, private_output)
-        return (yield from self._enclosure(phase).stream(command, wake))
+        result = yield from self._enclosure(phase).stream(command, wake)
+        self._refuse_overuse()
+        return result
+
+    def _refuse_overuse(self) -> None:
+        if self._watch is not None:
+            self._watch.refuse()
+
+    def _start_watch(self) -> None:
+        limit = self._order.config.limits.max_disk_mb
+        folders = (self.workspace, self.home, self.tmp)
+        self._watch = DiskWatch(folders, limit << 20 if limit is not None else None, self._stop)
+
+    def _stop(self) -> None:
+        """Kill what works here, from another thread."""
+        kill_below(self.root)
 
     def serve(self, take: Take) -> Served:
         """See `protocol.Sandbox.serve`."""
@@ -335,6 +354,8 @@ class DirectorySandbox:
             if self.system.owner is not None:
                 self._hand_over(phase, self.system.owner)
             self._enclosures[phase] = enclosure = self.system.enclose(phase, self._view(phase))
+            if self._watch is None and phase is not Phase.PREPARE:
+                self._start_watch()
             if phase is Phase.AGENT:
                 self._services.attach(enclosure.listen)
                 if self._gate is not None:
@@ -405,6 +426,8 @@ class DirectorySandbox:
         finally:
             self._closed = True
             self._services.close()
+            if self._watch is not None:
+                self._watch.close()
             self.system.close()
             self.leftovers = remove_tree(self.root)
 
