@@ -10,6 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .agents.registry import AgentKind
+    from .sandbox.drivers import Driver
 
 
 @pytest.hookspec
@@ -18,6 +19,16 @@ def pytest_codereval_agents(config: pytest.Config) -> Iterable[AgentKind]:  # ty
 
     Called once in each process, before the first task is loaded, so implement it in a plugin or in the conftest.py of
     the root directory. Two agents of one name are an error that names both.
+    """
+
+
+@pytest.hookspec
+def pytest_codereval_drivers(config: pytest.Config) -> Iterable[Driver]:  # type: ignore[empty-body]
+    """Return drivers of your own, which tasks then name by ``sandbox: {driver: NAME}``.
+
+    Each makes sandboxes; `pytest_codereval.sandbox.conformance` holds the checks that these must pass. Called once in
+    each process, before the first task is loaded, so implement it in a plugin or in the conftest.py of the root
+    directory. Two drivers of one name are an error that names both.
     """
 
 

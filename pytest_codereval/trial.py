@@ -22,11 +22,13 @@ from .judging.outcomes import CAUSES, Status
 from .judging.strictness import nothing_evaluated, strict_tools, strictness_results
 from .recorder.answers.handler_files import FindByName, no_names
 from .recorder.invocation import InvocationLog
+from .running.account import isolation_of, leaks_of, notes_of
 from .running.attempt import Attempt, HookRun, Plan
 from .running.books import Books
 from .running.conversation import Conversation
 from .running.evidence import evidence_in
 from .running.session import Session
+from .sandbox.choice import Choice
 from .sandbox.host_path import host_path
 from .sandbox.protocol import Phase, Sandbox
 from .sandbox.workspace import Workspace
@@ -50,8 +52,7 @@ class TrialSettings:
     agent_default: str | None = None
     model_override: str | None = None
     env_passthrough: tuple[str, ...] = ()
-    driver: str | None = None
-    image: str | None = None
+    choice: Choice = dataclasses.field(default_factory=Choice)
     session: Session = dataclasses.field(default_factory=Session)
 
 
@@ -156,8 +157,7 @@ class Trial:
             max_turns=self._meter.max_turns,
             patience=settings.session.patience,
             limited=self._books.limited,
-            driver=settings.driver,
-            image=settings.image,
+            choice=settings.choice,
         )
 
     def _refuse_before_spending(self) -> None:
@@ -342,19 +342,17 @@ class Trial:
 
     @functools.cached_property
     def _description(self) -> dict[str, Any]:
-        return records.describe_trial(self.spec)
+        return records.describe_trial(self.spec) | {"canary": self.settings.run_directory.canary}
 
     def _record(self) -> dict[str, object]:
         attempt = self._attempt
+        sandbox = attempt.sandbox if attempt else None
         digests = attempt.digests if attempt else {}
         return self._description | {
-            "fingerprint": records.fingerprint(self._description, self.agent_name, self._model, digests),
-            "environment": records.versions()
-            | {
-                "driver": attempt.sandbox.driver if attempt and attempt.sandbox else None,
-                "isolation": dict(attempt.sandbox.described) if attempt and attempt.sandbox else None,
-                "withheld": self.withheld,
-            },
+            "fingerprint": records.fingerprint(
+                self._description, self.agent_name, self._model, sandbox.driver if sandbox else None, digests
+            ),
+            "environment": records.versions() | isolation_of(sandbox),
             "agent": self.agent_name,
             "model": self._model,
             "prompt": self._text,
@@ -370,12 +368,9 @@ class Trial:
             "simulated_user_spending": dataclasses.asdict(self._books.simulated_spending),
             "earlier_attempts": self._earlier,
             "invocations": records.describe_invocations(self._log),
-            "workspace": dataclasses.asdict(attempt.manifest) if attempt and attempt.manifest else None,
-            "pre_run": [hook.described() for hook in (attempt.pre_runs if attempt else ())],
             "post_run": [hook.described() for hook in self._post_runs],
             "material": digests,
-            "left_out_of_templates": list(attempt.left_out_of_templates) if attempt else [],
-            "left_out_of_plugins": list(attempt.plugin_notes) if attempt else [],
+            **notes_of(attempt),
             "times": self._marks,
         }
 
@@ -411,12 +406,6 @@ class Trial:
         sandbox = self._attempt.sandbox if self._attempt else None
         return tuple(sandbox.leftovers) if sandbox else ()
 
-    @property
-    def withheld(self) -> list[str]:
-        """Names of variables that were let through to hooks and criteria but kept from the agent."""
-        sandbox = self._attempt.sandbox if self._attempt else None
-        return sorted(sandbox.withheld_names) if sandbox else []
-
     def note_failure(self, message: str) -> None:
         """Something around the trial failed before it could be judged: it is an error, not an open question."""
         if self.fault is None and self.decision is None:
@@ -425,6 +414,7 @@ class Trial:
     def summary(self) -> dict[str, object]:
         """What reports say of the trial, as plain data."""
         spent, by_user = self._meter.spending, self._books.simulated_spending
+        sandbox = self._attempt.sandbox if self._attempt else None
         return {
             "trial": self.spec.trial_id,
             "status": self.status,
@@ -438,8 +428,11 @@ class Trial:
             "simulated_user_cost_complete": by_user.cost_complete,
             "attempts": len(self._earlier) + 1,
             "stopped": self._stop,
+            "driver": sandbox.driver if sandbox else None,
+            "isolation": dict(sandbox.described) if sandbox else None,
             "record": str(self.folder / "record.json") if self.folder else None,
             "script_left_out": agents.leaves_script_out(self.task, self.settings.agent_override),
+            **leaks_of(self._attempt),
             "criteria": records.describe_results(self.criteria),
         }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +12,7 @@ from ..errors import AgentError, Cause
 from ..sandbox.protocol import Phase, Sandbox
 from ..trajectory.model import NOTHING_USED, Event, Message, ModelCall, ToolCall, ToolStatus
 from .protocol import Job, time_is_up
+from .shells import in_bash
 
 BASH_TIMEOUT = 120.0
 """Seconds that a bash step may take when it names no timeout of its own."""
@@ -75,12 +75,11 @@ def _carry_out(step: Any, identity: str, sandbox: Sandbox, deadline: float) -> I
 
 
 def _bash(step: Any, identity: str, sandbox: Sandbox, deadline: float) -> Iterator[Event]:
-    shell = shutil.which("bash") or "/bin/sh"
     parameters = {"command": step.bash}
     started = clock.now()
     yield ToolCall(identity, "Bash", parameters, "unknown", started=started)
     allowed = min(step.timeout or BASH_TIMEOUT, deadline - clock.monotonic())
-    result = sandbox.run([shell, "-c", step.bash], phase=Phase.AGENT, timeout=allowed)
+    result = sandbox.run(in_bash(step.bash), phase=Phase.AGENT, timeout=allowed)
     output = result.stdout_text + result.stderr_text
     if result.timed_out:
         output += f"\n(killed after {allowed:g} s)"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .agents import add_agents_of_plugins
+from .isolation import add_drivers_of_plugins
 from .run_task import run_task
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class TaskFile(pytest.Module):
         from ..task.trials import expand
 
         add_agents_of_plugins(self.config)
+        add_drivers_of_plugins(self.config)
         loaded = load_task(self.path)
         for warning in loaded.warnings:
             text = f"{warning.key}: {warning.message}" if warning.key else warning.message

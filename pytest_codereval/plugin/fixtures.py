@@ -14,6 +14,7 @@ from ..text import wire
 from .agents import add_agents_of_plugins
 from .collection import TRIAL, CoderEvalWarning
 from .handlers import find_by_name
+from .isolation import add_drivers_of_plugins
 from .options import settings
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def load_trial(config: pytest.Config, path: Path, row: str | None = None) -> Tri
     from ..task.trials import expand
 
     add_agents_of_plugins(config)
+    add_drivers_of_plugins(config)
     trials = {trial.row_id: trial for trial in expand(load_task(path))}
     if row is None and len(trials) == 1:
         return next(iter(trials.values()))

@@ -27,6 +27,9 @@ COUNTING_PLUGINS = (
     "codereval-terminal",
 )
 
+ISOLATION = ("codereval.driver", "codereval.isolation")
+"""Properties of a trial that its criteria have too."""
+
 
 class CriterionReport(pytest.TestReport):
     """One criterion as reporters see it."""
@@ -132,7 +135,7 @@ def _reports(parent: pytest.TestReport, criterion: dict[str, Any]) -> list[Crite
         when, outcome, common["wasxfail"] = "call", "skipped", f"reason: {parent.wasxfail}"
     verdict = CriterionReport(outcome=outcome, longrepr=longrepr, when=when, duration=criterion["duration"], **common)
     closing = CriterionReport(
-        outcome="passed", longrepr=None, when="teardown", user_properties=_properties(criterion), **common
+        outcome="passed", longrepr=None, when="teardown", user_properties=_properties(parent, criterion), **common
     )
     for report in (verdict, closing):
         for name in ("node", "worker_id", "testrun_uid"):
@@ -154,11 +157,11 @@ def _verdict(parent: pytest.TestReport, criterion: dict[str, Any]) -> tuple[Any,
     return "call", "passed", None
 
 
-def _properties(criterion: dict[str, Any]) -> list[tuple[str, object]]:
+def _properties(parent: pytest.TestReport, criterion: dict[str, Any]) -> list[tuple[str, object]]:
     names = ("verdict", "score", "weight", "pass_threshold", "gating", "type", "description", "label")
     found = [(f"codereval.{name}", criterion[name]) for name in names if criterion[name] is not None]
     if not criterion["gating"] and criterion["reason"]:
         found.append(("codereval.reason", criterion["reason"]))
     if criterion["note"]:
         found.append(("codereval.note", criterion["note"]))
-    return found
+    return found + [each for each in parent.user_properties if each[0] in ISOLATION]

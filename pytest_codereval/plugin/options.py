@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..errors import CoderEvalError
-from . import signals, spending
+from . import isolation, signals, spending
 
 if TYPE_CHECKING:
     from ..store.run_directory import RunDirectory
@@ -124,6 +124,7 @@ def settings(config: pytest.Config) -> TrialSettings:
             agent_default=config.getini("codereval_agent") or None,
             model_override=config.getoption("codereval_model"),
             env_passthrough=tuple(config.getini("codereval_env_passthrough")),
+            choice=isolation.choice(config),
             session=spending.session(config, run_directory(config)),
         )
     return made

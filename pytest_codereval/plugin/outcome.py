@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ..errors import CoderEvalError
+from ..reports.isolation import isolation_text
 from ..text import clean, wire
 from . import fixtures
 from .collection import trial_of
@@ -101,6 +102,9 @@ def _set_properties(item: pytest.Item, summaries: list[dict[str, Any]]) -> None:
         ("codereval.cost_complete", None if summary["cost_complete"] else "false"),
         ("codereval.attempts", summary["attempts"] if summary["attempts"] > 1 else None),
         ("codereval.stopped", summary["stopped"]),
+        ("codereval.driver", summary["driver"]),
+        ("codereval.isolation", isolation_text(summary["driver"], summary["isolation"]) if summary["driver"] else None),
+        ("codereval.leaks", summary["leaks"]),
         ("codereval.record", summary["record"]),
     ]
     others = [pair for pair in item.user_properties if not pair[0].startswith("codereval.")]

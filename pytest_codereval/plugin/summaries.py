@@ -76,9 +76,14 @@ def summary_without_trial(spec: TrialSpec, status: Status, message: str) -> dict
         "simulated_user_cost_complete": False,
         "attempts": 0,
         "stopped": None,
+        "driver": None,
+        "isolation": None,
         "record": None,
         "is_task": True,
         "script_left_out": False,
+        "leaks": None,
+        "leak_findings": [],
+        "leak_warnings": [],
         "criteria": [result.as_record() for result in criteria],
     }
     return wire(summary)  # type: ignore[return-value]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..reports.isolation import isolation_text
 from .collection import trial_of
 from .options import RUN_DIRECTORY_PATH, is_worker
 from .spending import budget_line
@@ -33,6 +34,7 @@ class Summary:
         self.unevaluated_in_python = 0
         self._left_out = 0
         self._noted_passes = 0
+        self._isolation: dict[str, Counter[str]] = {}
 
     @property
     def statuses(self) -> Counter[Status]:
@@ -59,6 +61,9 @@ class Summary:
         self._cost_incomplete += not is_known and summary["status"] != "skipped"
         self._left_out += summary["script_left_out"]
         self._noted_passes += sum(1 for c in summary["criteria"] if c["verdict"] == "pass" and c["note"])
+        if summary["driver"]:
+            said = isolation_text(summary["driver"], summary["isolation"])
+            self._isolation.setdefault(summary["driver"], Counter())[said] += 1
         status = Status(summary["status"])
         if not summary["is_task"]:
             self._in_python_tests += 1
@@ -103,6 +108,8 @@ class Summary:
         terminalreporter.write_line(f"trials: {counts}")
         terminalreporter.write_line("pass rate: " + ("nothing measured" if rate is None else f"{rate:.1%}"))
         terminalreporter.write_line(f"cost: {self._costs()}")
+        for said in self._isolation.values():
+            terminalreporter.write_line(isolation_line(said))
         if line := budget_line(self._config, self._config.stash[RUN_DIRECTORY_PATH]):
             terminalreporter.write_line(line)
         if self._noted_passes:
@@ -119,6 +126,13 @@ class Summary:
         if self._cost_incomplete:
             text += f", and what is not known of {self._cost_incomplete} trials"
         return text
+
+
+def isolation_line(said: Counter[str]) -> str:
+    """What is said of one driver: how most of its trials were isolated, and that some were otherwise."""
+    (most, number), *others = said.most_common()
+    rest = sum(said.values()) - number
+    return f"isolation: {most}" + (f" (otherwise in {rest} trials: see their records)" if others else "")
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:

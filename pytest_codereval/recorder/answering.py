@@ -24,7 +24,8 @@ class Request:
     """One call that waits for its answer.
 
     `cwd` is the absolute directory that the caller was in. `environment` holds the variables that the tool's rules ask
-    for, where they were set. `stdin` is None until it was read. `run` is given when the real program has ended.
+    for, where they were set. `stdin` is None until it was read. `run` is given when the real program has ended. `waits`
+    tells whether the caller still lives.
     """
 
     tool: str
@@ -33,6 +34,7 @@ class Request:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     stdin: bytes | None = None
     run: CapturedRun | None = None
+    waits: Callable[[], bool] = dataclasses.field(default=lambda: True, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +92,9 @@ class Answerer(Protocol):
     def answer(self, request: Request) -> Answer:
         """Answer a call. Never raises: what goes wrong is kept for `faults`, and the caller sees a failing tool."""
 
+    def caller_left(self) -> None:
+        """A caller was killed, or has its answer: see `Request.waits`. Called by another thread, in a hurry."""
+
     def reset(self) -> None:
         """Forget state and counters: the calls until now were not the agent's."""
 
@@ -107,12 +112,14 @@ class ShimPlan:
     """How the shim of one tool works. A constant reply stands in the shim itself; else the shim asks.
 
     `variables` are the environment variables that go with each call. `read_stdin` has every call send its standard
-    input. `passthrough` is for a tool that always runs the real program, without asking first.
+    input. `passthrough` is for a tool that always runs the real program, without asking first. `may_run_real`
+    says the same of some answers of a tool that asks.
     """
 
     tool: str
     asks: bool = False
     passthrough: bool = False
+    may_run_real: bool = False
     read_stdin: bool = False
     variables: tuple[str, ...] = ()
     stdout: bytes = b""

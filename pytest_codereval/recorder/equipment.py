@@ -57,7 +57,11 @@ class Equipment:
             answerer=self._answers,
             workspace=sandbox.workspace,
             options={table.tool.tool: option_table(table.tool.option_names()) for table in self._tables},
+            interpreter=sandbox.shim_shell,
+            foreign_system=sandbox.shim_shell is not None,
+            foreign_user=sandbox.foreign_user,
         )
+        self._sandbox = sandbox
         named = {
             f"{table.tool.tool}: {path}": digest(path).sha256
             for table in self._tables
@@ -66,6 +70,11 @@ class Equipment:
         }
         self.digests: Mapping[str, str] = named | {f"handler: {path}": digest(path).sha256 for path in self._sources}
         """SHA-256 of each file and folder that answers come from."""
+
+    def install(self) -> None:
+        """Write the shims, and lay them over the real programs where that can be. Raises TrialError(SANDBOX)."""
+        self.recorder.install()
+        self.recorder.cover(self._sandbox)
 
     @property
     def answer_keys(self) -> list[Path]:

@@ -39,7 +39,7 @@ class InvocationLog:
     calls by a shell were not seen. A non-empty `faults` makes the trial an error: calls may be missing. `options` are
     the flags that a tool declares. `unmatched` are the sequence numbers of calls that no rule, handler or cassette
     answered although there was one to do so, or that still waited for their answer when the agent ended. `shim_dir` is
-    where the shims lay.
+    where the shims lay. Of `uncovered_tools` there is a real program: calls of it by an absolute path were not seen.
     """
 
     invocations: tuple[Invocation, ...] = ()
@@ -49,3 +49,4 @@ class InvocationLog:
     options: Mapping[str, OptionTable] = dataclasses.field(default_factory=dict)
     unmatched: tuple[int, ...] = ()
     shim_dir: str = ""
+    uncovered_tools: frozenset[str] = frozenset()

@@ -24,9 +24,10 @@ from .shims import windows
 from .shims.names import written_names
 from .shims.probe import Found, login_shell, probe_script, read_probe
 from .shims.reply_text import Runner
-from .shims.shim import find_interpreter, render, runner
+from .shims.shim import NEEDED_BY_SHIMS, find_interpreter, render, runner
 from .spool.desk import TAMPERED, Desk
 from .spool.identity import state
+from .spool.modes import FOREIGN, OWN
 from .spool.spool import Spool, fresh_directory
 from .spool.spooled import UNANSWERED, SpooledCall
 
@@ -54,6 +55,9 @@ class Recorder:
     Both directories are the recorder's own and lie outside the workspace; what lay there before is removed. `install`
     comes first, `drain` once when every process of the agent is dead, `close` last. `answerer` is asked by the plans
     that ask; `workspace` makes the directories of calls relative; `options` go with the log.
+
+    `interpreter` is the shebang of the shims, found on the harness's disk when it is None. With `foreign_system` they
+    run where nothing on that disk tells what there is. With `foreign_user` they run as another user than the harness.
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class Recorder:
         workspace: Path | None = None,
         options: Mapping[str, OptionTable] | None = None,
         interpreter: str | None = None,
+        foreign_system: bool = False,
+        foreign_user: bool = False,
     ) -> None:
         self._plans = {plan.tool: plan for plan in plans}
         _refuse(plans, answerer)
@@ -74,14 +80,16 @@ class Recorder:
         self._workspace = workspace
         self._options = dict(options or {})
         self._interpreter = interpreter
+        self._foreign_system = foreign_system
         self._probe = (f"codereval-probe-{secrets.token_hex(8)}",)
         asks = any(plan.asks for plan in plans)
         needs_desk = any(plan.asks or plan.read_stdin or plan.passthrough for plan in plans)
-        desk = Desk(spool_dir, answerer if asks else None, self._runner, self._probe) if needs_desk else None
-        self._spool = Spool(spool_dir, desk=desk)
+        modes = FOREIGN if foreign_user else OWN
+        desk = Desk(spool_dir, answerer if asks else None, self._runner, self._probe, modes) if needs_desk else None
+        self._spool = Spool(spool_dir, desk=desk, modes=modes)
         self._written: dict[str, _Written] = {}
         self._bin_state: tuple[int, ...] = ()
-        self._builtins: frozenset[str] = frozenset()
+        self._found = Found()
         self._log: InvocationLog | None = None
 
     @property
@@ -92,8 +100,7 @@ class Recorder:
     def install(self) -> None:
         """Write the shims and start to take in calls. Raises TrialError(SANDBOX) when that is not possible."""
         try:
-            fresh_directory(self._bin_dir)
-            self._bin_dir.chmod(0o755)
+            fresh_directory(self._bin_dir, 0o755)
             for plan in self._plans.values():
                 for name, content in self._shim_files(plan).items():
                     self._written[name] = _write(self._bin_dir / name, content)
@@ -101,6 +108,16 @@ class Recorder:
             self._spool.open()
         except OSError as error:
             raise TrialError(Cause.SANDBOX, f"the recorder could not be set up: {error}") from error
+
+    def cover(self, sandbox: Sandbox) -> None:
+        """Have calls by an absolute path meet the shims too, where no shim needs the real program itself.
+
+        Comes after `install`, before anything runs in AGENT.
+        """
+        needed = NEEDED_BY_SHIMS | {"sh", Path(self._shell.split()[0]).name}
+        for plan in self._plans.values():
+            if not (plan.passthrough or plan.may_run_real or plan.tool in needed):
+                sandbox.cover(plan.tool, self._bin_dir / plan.tool)
 
     def probe_script(self) -> str:
         """POSIX sh text that prints what each tool resolves to, in `sh` and in a login bash; see `check_probe`.
@@ -117,7 +134,8 @@ class Recorder:
     def prove_reachable(self, sandbox: Sandbox) -> None:
         """See in the agent's own environment that each tool's name leads to its shim, then forget earlier calls.
 
-        Shells are asked once for each kind of environment; for later trials of that kind a look along PATH is enough.
+        Shells are asked once for each kind of environment and system; for later trials of that kind a look along PATH
+        is enough.
         Raises TrialError(SHIM_UNREACHABLE), also when a shim is no longer what was written.
         """
         changed = [name for name, written in self._written.items() if not self._as_written(name, written)]
@@ -125,18 +143,26 @@ class Recorder:
             what = f"the shim of {', '.join(changed)} was changed, replaced or removed before the agent started"
             raise TrialError(Cause.SHIM_UNREACHABLE, what)
         environment = sandbox.environment(Phase.AGENT)
-        shell = login_shell(sorted(self._plans), environment, self._bin_dir.parent)
-        known = shell.builtins
-        if known is None or not self._first_on(environment["PATH"]):
-            known = self._ask_shells(sandbox, environment["PATH"])
-            shell.remember(known)
-        self._builtins = known
+        shell = login_shell(sorted(self._plans), environment, self._bin_dir.parent, self._system(sandbox))
+        found = shell.found
+        if found is None or not self._first_on(environment["PATH"]):
+            found = self._ask_shells(sandbox, environment["PATH"])
+            shell.remember(found)
+        self._found = found
         self.discard_calls_so_far()
+
+    def _system(self, sandbox: Sandbox) -> str | None:
+        """What tells systems apart that shims run in, None when that is not known."""
+        if not self._foreign_system:
+            return sandbox.driver
+        image = sandbox.described.get("image")
+        number = image.get("id") if isinstance(image, Mapping) else None
+        return f"{sandbox.driver} {self._interpreter} {number}" if number else None
 
     def _first_on(self, search_path: str) -> bool:
         return all(shutil.which(name, path=search_path) == str(self._bin_dir / name) for name in self._plans)
 
-    def _ask_shells(self, sandbox: Sandbox, search_path: str) -> frozenset[str]:
+    def _ask_shells(self, sandbox: Sandbox, search_path: str) -> Found:
         result = sandbox.run(["/bin/sh", "-c", self.probe_script()], phase=Phase.AGENT, timeout=PROBE_TIMEOUT)
         found = self.check_probe(result.stdout, search_path)
         problems = found.problems
@@ -144,7 +170,7 @@ class Recorder:
             problems = (f"a shim in {self._bin_dir} could not be run, or its call was not recorded",)
         if problems:
             raise TrialError(Cause.SHIM_UNREACHABLE, "; ".join(problems))
-        return found.builtins
+        return found
 
     def discard_calls_so_far(self) -> None:
         """Never count the calls made until now: they are not the agent's. Their processes must have ended.
@@ -181,11 +207,12 @@ class Recorder:
         return InvocationLog(
             invocations=tuple(self._invocation(number, call) for number, call in enumerate(ours, start=1)),
             recorded_tools=self.recorded_tools,
-            builtin_tools=self._builtins,
+            builtin_tools=self._found.builtins,
             faults=tuple(faults),
             options=self._options,
             unmatched=tuple(number for number, call in enumerate(ours, start=1) if self._is_unmatched(call)),
             shim_dir=os.fspath(self._bin_dir),
+            uncovered_tools=self._found.uncovered,
         )
 
     def _invocation(self, number: int, call: SpooledCall) -> Invocation:
@@ -221,7 +248,7 @@ class Recorder:
                 windows.render_command_file(plan.tool, Path(sys.executable)),
             )
         else:
-            contents = (render(plan, self._spool_dir, self._bin_dir / plan.tool, self._shell),)
+            contents = (render(plan, self._spool_dir, self._shell, self._runner(plan.tool)),)
         return dict(zip(written_names(plan.tool), contents, strict=True))
 
     @property
@@ -229,7 +256,7 @@ class Recorder:
         return self._interpreter or find_interpreter()
 
     def _runner(self, tool: str) -> Runner:
-        return runner(tool, self._bin_dir / tool, self._shell)
+        return runner(tool, self._bin_dir / tool, self._shell, foreign_system=self._foreign_system)
 
     def _as_written(self, name: str, written: _Written) -> bool:
         path = self._bin_dir / name

@@ -15,13 +15,19 @@ from ..agents.protocol import Agent, Job
 from ..agents.skills.projection import make_projection
 from ..errors import AgentError, Cause, TrialError
 from ..judging.strictness import listed, strict_tools, unmatched_calls
+from ..leaks.needles import planted
+from ..leaks.scan import Taint
+from ..leaks.watch import NOT_LOOKED, Watch, watch
 from ..recorder.answers.handler_files import FindByName
 from ..recorder.equipment import Equipment
 from ..recorder.invocation import InvocationLog
 from ..recorder.shims.names import generated_names
 from ..recorder.spool.spool import cause_of, describe
 from ..sandbox import drivers
+from ..sandbox.answer_keys import named_answer_keys
+from ..sandbox.choice import Choice
 from ..sandbox.environment import EnvironmentPlan
+from ..sandbox.host_path import host_path
 from ..sandbox.material import GradingMaterial
 from ..sandbox.protocol import Phase, ProcessResult, Sandbox
 from ..sandbox.snapshot import Manifest, snapshot
@@ -29,7 +35,7 @@ from ..sandbox.staging import prepare_mock_dirs, stage_workspace
 from ..store import record as records
 from ..text import tail
 from ..trajectory.checking import checked
-from ..trajectory.model import Event, Message, ModelCall
+from ..trajectory.model import Event, Message, ModelCall, ToolCall
 
 if TYPE_CHECKING:
     from ..task.models import AgentConfig, RecordedTool
@@ -53,8 +59,14 @@ class Plan:
     max_turns: int | None
     patience: float
     limited: Callable[[float | None], None]
-    driver: str | None = None
-    image: str | None = None
+    choice: Choice = dataclasses.field(default_factory=Choice)
+
+    @property
+    def answer_keys(self) -> tuple[Path, ...]:
+        """The task's reference and datasets. Raises TrialError(CONFIGURATION)."""
+        folder = self.spec.path.parent
+        datasets = (host_path(path, folder, "dataset.paths") for path in self.spec.dataset_paths)
+        return (*named_answer_keys(self.spec.task, folder), *datasets)
 
     def make_sandbox(self) -> Sandbox:
         """An empty sandbox by the driver that the session or the task asks for. Raises TrialError."""
@@ -63,11 +75,13 @@ class Plan:
             environments=EnvironmentPlan(self.env_passthrough, withhold=(self.spec.path.parent, self.rootdir)),
             task_dir=self.spec.path.parent,
             hidden=(self.run_directory,),
-            image=self.image,
+            image=self.choice.image,
+            answer_keys=self.answer_keys,
+            readable=self.choice.readable,
             session=self.run_directory.name,
             trial=self.spec.trial_id,
         )
-        return drivers.create(order, self.driver)
+        return self.choice.create(order)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +123,10 @@ class Attempt:
         self.sandbox: Sandbox | None = None
         self.equipment: Equipment | None = None
         self.material: GradingMaterial | None = None
+        self.taint: Taint = NOT_LOOKED
+        self._watch: Watch | None = None
+        self._told: dict[tuple[object, ...], Event] = {}
+        self._planted: dict[str, str] = {}
         self._plan = plan
         self._task = plan.spec.task
         self._tell = tell
@@ -132,6 +150,7 @@ class Attempt:
             plan.spec.dataset_paths,
             keep_out=self.own_places,
             variables=sandbox.environment(Phase.PREPARE),
+            show=sandbox.show,
         )
         answer_keys = [
             plan.run_directory,
@@ -142,7 +161,7 @@ class Attempt:
             sandbox, self._task, task_folder, generated_names=self._generated_names, answer_keys=answer_keys
         )
         if self.equipment is not None:
-            self.equipment.recorder.install()
+            self.equipment.install()
         for hook in self._task.pre_run:
             self._pre_run(hook, material.task_environment())
         if self._task.pre_run:
@@ -152,6 +171,23 @@ class Attempt:
         self._start_agent(sandbox, answer_keys)
         if self.equipment is not None:
             self.equipment.recorder.prove_reachable(sandbox)
+        self._watch = self._look_for_leaks(sandbox, material)
+
+    def _look_for_leaks(self, sandbox: Sandbox, material: GradingMaterial) -> Watch:
+        """Look through what the agent is given. Raises TrialError(CONFIGURATION) for grading material in it."""
+        plan, shared = self._plan, self._plan.run_directory / "shared"
+        made = watch(
+            self._task,
+            plan.spec.path,
+            sandbox,
+            checkout=plan.rootdir,
+            run_directory=plan.run_directory,
+            dataset_files=material.dataset_files,
+            answer_files=self.equipment.answer_keys if self.equipment else (),
+            planted={planted(shared): "the run directory", **self._planted},
+        )
+        made.look(shared)
+        return made
 
     @property
     def own_places(self) -> list[Path]:
@@ -167,6 +203,9 @@ class Attempt:
         return [name for tool in self._tools for name in generated_names(tool.tool)]
 
     def _pre_run(self, hook: Any, environment: dict[str, str]) -> None:
+        link = Path(environment["TASK_DIR"])
+        if self.sandbox is not None and link.parent == self.sandbox.root:
+            self._planted[link.name] = "a link to the task's folder that only pre_run may see"
         result = self.shell(hook.command, Phase.PREPARE, hook.timeout, environment)
         self.pre_runs.append(HookRun(hook.command, result))
         if hook.fail_on_error and (result.timed_out or result.exit_status != 0):
@@ -232,6 +271,8 @@ class Attempt:
             if isinstance(event, ModelCall):
                 self._tell(ModelCall("senseless", None, complete=False, ended=clock.now(), attempt=self.number))
             raise AgentError(Cause.AGENT_CRASH, f"the agent {self._plan.agent_name!r}: {error}") from None
+        if isinstance(told, Message | ToolCall):
+            self._told[type(told), getattr(told, "id", len(self._told))] = told
         self._tell(dataclasses.replace(told, attempt=self.number))
 
     # -- seal
@@ -249,6 +290,7 @@ class Attempt:
             if attack is None:
                 raise
         self.sealed = True
+        self._scan_for_leaks()
         if attack is not None:
             raise attack
         if self.log.faults:
@@ -286,6 +328,12 @@ class Attempt:
             self.log = self.equipment.drain()
         self.manifest = snapshot(sandbox.workspace, self._plan.folder / "workspace", keep_secrets=False)
 
+    def _scan_for_leaks(self) -> None:
+        if self._watch is not None:
+            tells = self._plan.agent_name != "none"
+            events, copy = list(self._told.values()), self._plan.folder / "workspace"
+            self.taint = self._watch.scan(events, self.log, self.manifest, copy, tells)
+
     def _refuse_unmatched(self) -> None:
         for tool in strict_tools(self._task, "error"):
             if calls := unmatched_calls(self.log, tool):
@@ -318,6 +366,7 @@ class Attempt:
             "wait": wait,
             "invocations": records.describe_invocations(self.log),
             "workspace": dataclasses.asdict(self.manifest) if self.manifest else None,
+            "leaks": self.taint.as_record(),
             "pre_run": [hook.described() for hook in self.pre_runs],
         }
 

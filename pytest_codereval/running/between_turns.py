@@ -7,8 +7,9 @@ import contextlib
 from ..judging.gate import Decision, decide
 from ..judging.judge import judge
 from ..recorder.invocation import InvocationLog
+from ..sandbox.grading_copy import copy_for_grading
 from ..sandbox.material import GradingMaterial
-from ..sandbox.snapshot import snapshot
+from ..sandbox.protocol import Phase
 from ..trajectory.model import Trajectory
 from .attempt import Attempt, Plan
 from .evidence import evidence_in
@@ -26,9 +27,16 @@ def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | N
     attempt.staged_material.verify()
     log = attempt.equipment.recorder.so_far() if attempt.equipment is not None else InvocationLog()
     with contextlib.closing(plan.make_sandbox()) as place:
-        snapshot(attempt.sandbox.workspace, place.workspace)
+        workspace = attempt.sandbox.workspace
+        copy_for_grading(workspace, place.workspace, workspace, (plan.spec.path.parent, plan.rootdir))
         material = GradingMaterial(
-            task, plan.spec.path, place.root, plan.spec.dataset_paths, keep_out=attempt.own_places
+            task,
+            plan.spec.path,
+            place.root,
+            plan.spec.dataset_paths,
+            keep_out=attempt.own_places,
+            variables=place.environment(Phase.PREPARE),
+            show=place.show,
         )
         material.hide()
         place.begin_grading()

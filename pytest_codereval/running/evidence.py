@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from ..criteria.contract import Evidence
 from ..recorder.invocation import InvocationLog
-from ..sandbox.protocol import Phase, ProcessResult, Sandbox
+from ..sandbox.protocol import ProcessResult, Sandbox
 from ..sandbox.workspace import Workspace
 from ..trajectory.model import Trajectory
+from . import launcher
 
 if TYPE_CHECKING:
     from ..task.models import Task
@@ -40,4 +41,4 @@ def _shell(
     sandbox: Sandbox, environment: Mapping[str, str], command: str, *, timeout: float, shims: bool = False
 ) -> ProcessResult:
     extra = {**environment, **(sandbox.env_with_shims() if shims else {})}
-    return sandbox.run(["/bin/sh", "-c", command], phase=Phase.GRADE, timeout=timeout, env=extra)
+    return launcher.grade(sandbox, command, timeout=timeout, env=extra)

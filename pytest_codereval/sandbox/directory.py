@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import Cause, TrialError
 from .disk_watch import DiskWatch
-from .enclosure import Enclosure, Mount, Network, Owner, View
+from .enclosure import Enclosure, Network, Owner, View
 from .environment import Environment, EnvironmentPlan, Places, SearchPath
 from .gate import Connection, Gate
-from .grading_copy import make_grading_copy
+from .grading_copy import GRADING_LIMITS, make_grading_copy
 from .ownership import hand_over
 from .preparation import Preparation, write_login_files, write_new
 from .protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
-from .registry import Registry, kill_below
+from .registry import Registry
 from .removal import remove_tree
 from .serving import Served, Services, Take
+from .sight import Sight
+from .snapshot import Manifest
 from .supervision import Command
 from .workspace import Workspace
 from .writing import make_folder_beneath, write_beneath
@@ -42,6 +45,8 @@ class System(Protocol):
     """What every process gets in its environment beside what the sandbox sets."""
     python: str
     described: Mapping[str, object]
+    can_mount: bool
+    """Whether its views can show files at other places than their own, such as shims over programs."""
     network: Network
     """What the agent may reach."""
     own_network: bool
@@ -52,6 +57,9 @@ class System(Protocol):
 
     def run_tool(self, argv: Sequence[str], cwd: Path, timeout: float) -> ProcessResult:
         """See `protocol.Sandbox.run_tool`."""
+
+    def seed(self, workspace: Path) -> Sequence[str]:
+        """Put into the fresh workspace what the system holds in its place; what was left out of it."""
 
     def close(self) -> None:
         """Let go of what was made for the sandbox as a whole. May be called twice."""
@@ -72,7 +80,6 @@ class DirectorySandbox:
         self.tmp = root / "tmp"
         self.bin_dir = root / "bin"
         self.spool_dir = root / "spool"
-        self.provided = root / "provided"
         self.leftovers: tuple[str, ...] = ()
         self.described = system.described
         self.shim_shell = system.shim_shell
@@ -81,10 +88,10 @@ class DirectorySandbox:
         self._place = place
         self._preparation: Preparation | None = None
         self._grading_fault: TrialError | None = None
+        self.graded: Manifest | None = None
+        self.left_out_of_image: tuple[str, ...] = ()
         self._enclosures: dict[Phase, Enclosure] = {}
-        self._exposed: list[Path] = []
-        self._shown: list[Path] = []
-        self._shims: dict[str, Path] = {}
+        self._sight = Sight(root, order, system.owner, system.network)
         self._services = Services(system.own_network)
         self._gate = Gate(system.network.allowed) if system.network.kind == "allow" else None
         self._watch: DiskWatch | None = None
@@ -102,10 +109,13 @@ class DirectorySandbox:
         self.files = Workspace(self.workspace, order.config.ignore_patterns)
 
     def _make(self) -> None:
-        for folder in (self.workspace, self.home, self.tmp, self.bin_dir, self.provided):
+        for folder in (self.workspace, self.home, self.tmp, self.bin_dir, self._sight.provided):
             folder.mkdir(0o755 if self.foreign_user else 0o700)
         write_login_files(self.home, self._login_line)
         self._write_login_script()
+        self.left_out_of_image = tuple(self.system.seed(self.workspace))
+        if self.system.can_mount:
+            self._sight.mount_extra()
 
     @property
     def _login_line(self) -> str:
@@ -139,6 +149,13 @@ class DirectorySandbox:
         self._write_login_script()
 
     @property
+    def launcher_dir(self) -> Path:
+        """See `protocol.Sandbox.launcher_dir`."""
+        self._environment.places_of(Phase.GRADE)
+        assert self._preparation is not None
+        return self._preparation.launcher
+
+    @property
     def withheld_names(self) -> tuple[str, ...]:
         return self._environment.withheld_names
 
@@ -160,46 +177,24 @@ class DirectorySandbox:
         """See `protocol.Sandbox.expose`."""
         if Phase.AGENT in self._enclosures:
             raise TrialError(Cause.UNEXPECTED, f"{path} is exposed after the agent has started")
-        self._exposed.append(path)
+        self._sight.exposed.append(path)
 
-    def cover(self, tool: str, shim: Path) -> None:
+    def cover(self, tool: str, shim: Path) -> bool:
         """See `protocol.Sandbox.cover`."""
-        self._shims[tool] = shim
+        if self.system.can_mount:
+            self._sight.shims[tool] = shim
+        return self.system.can_mount
 
     def show(self, path: Path) -> None:
         """See `protocol.Sandbox.show`."""
-        if path not in self._shown:
-            self._shown.append(path)
+        if path not in self._sight.shown:
+            self._sight.shown.append(path)
             for phase in (Phase.PREPARE, Phase.GRADE):
                 self._end(phase)
 
     def _view(self, phase: Phase) -> View:
         places = self._environment.places_of(phase)
-        writable = [self.workspace, places.home, places.tmp, places.cache, *([self.venv] if self.venv else ())]
-        readable = [places.home.parent / "login.sh", places.tools]
-        shown: list[Path] = []
-        hidden = [*self._order.hidden, *self._order.environments.withhold]
-        if phase in (Phase.PREPARE, Phase.GRADE):
-            shown = [*self._order.environments.withhold, *self._shown]
-            hidden = [*self._order.hidden]
-        if phase in (Phase.AGENT, Phase.GRADE):
-            readable += [self.bin_dir]
-            writable += [self.spool_dir]
-        if phase is Phase.AGENT:
-            readable += [self.provided, *self._exposed]
-        if phase in (Phase.GRADE, Phase.RUN):
-            readable += [self.root / "login.sh"]
-        mounts = [Mount(Path(os.path.realpath(path)), path) for path in shown]
-        mounts += [Mount(path, path) for path in readable]
-        mounts += [Mount(path, path, writable=True) for path in writable]
-        return View(
-            cwd=self.workspace,
-            mounts=tuple(mount for mount in mounts if os.path.lexists(mount.source)),
-            hidden=tuple(hidden),
-            shims=dict(self._shims) if phase is Phase.AGENT else {},
-            network=Network("shared") if phase is Phase.PREPARE else self.system.network,
-            ports=self._services.ports if phase is Phase.AGENT else (),
-        )
+        return self._sight.view(phase, places, self.venv, self._services.ports)
 
     # -- preparation and grading
 
@@ -208,7 +203,7 @@ class DirectorySandbox:
         if self._preparation is not None:
             return
         self._end(Phase.PREPARE)
-        self._shown.clear()
+        self._sight.shown.clear()
         try:
             self._preparation = Preparation(self.root, self._places, self._login_line, self.venv)
             self._environment.preparing = False
@@ -223,6 +218,7 @@ class DirectorySandbox:
         if self._environment.grading is None and self._grading_fault is None:
             self.end_preparation()
             self._end(Phase.AGENT)
+            self._services.close()
             assert self._preparation is not None
             self._grading_fault = self._begin_grading(self._preparation)
         if self._grading_fault is not None:
@@ -234,16 +230,21 @@ class DirectorySandbox:
             venv_problems = preparation.venv_problems(self._environment.base_path)
             if venv_problems:
                 self._environment.venv = None
-            self._environment.grading = preparation.grading
-            self._write_readable(preparation.folder / "login.sh", self._environment.login_script())
+            self._environment.grade(preparation.grading, preparation.running, preparation.launcher / "bin")
+            self._sight.launcher = preparation.launcher
+            for places, running in ((preparation.grading, False), (preparation.running, True)):
+                self._write_readable(places.login_script, self._environment.login_script(running=running))
             if self._workspace_is_there():
-                make_grading_copy(self.workspace, preparation.folder / "sealed")
+                never = (*self._order.environments.withhold, *self._order.hidden)
+                self.graded = make_grading_copy(self.workspace, preparation.folder / "sealed", never)
         except OSError as error:
             self._environment.grading = None
             attacked = error.errno is not None and _name(error.errno) in _ATTACKED
             cause = Cause.TAMPERED if attacked else Cause.SANDBOX
             return TrialError(cause, f"no place for grading can be made: {error}")
         problems += venv_problems
+        if self.graded is not None and self.graded.truncated:
+            problems.append(f"the workspace, which holds more than can be graded ({GRADING_LIMITS.described})")
         if not problems:
             return None
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
@@ -265,9 +266,8 @@ class DirectorySandbox:
         command = self._command(argv, phase, timeout, env or {}, output_limit, stdin, False)
         if phase in (Phase.GRADE, Phase.RUN) and not self._workspace_is_there():
             return ProcessResult(126, stderr=b"the workspace was removed or replaced by a link\n")
-        result = self._enclosure(phase).run(command)
-        self._refuse_overuse()
-        return result
+        with self._bounded():
+            return self._enclosure(phase).run(command)
 
     def stream(
         self,
@@ -283,11 +283,18 @@ class DirectorySandbox:
     ) -> Generator[bytes, None, ProcessResult]:
         """See `protocol.Sandbox.stream`; for PREPARE and AGENT."""
         command = self._command(argv, phase, timeout, env or {}, output_limit, stdin, private_output)
-        result = yield from self._enclosure(phase).stream(command, wake)
-        self._refuse_overuse()
-        return result
+        with self._bounded():
+            return (yield from self._enclosure(phase).stream(command, wake))
 
-    def _refuse_overuse(self) -> None:
+    @contextlib.contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """What took too much of the disk is told as that, however it ended."""
+        try:
+            yield
+        except TrialError:
+            if self._watch is not None:
+                self._watch.refuse()
+            raise
         if self._watch is not None:
             self._watch.refuse()
 
@@ -297,8 +304,8 @@ class DirectorySandbox:
         self._watch = DiskWatch(folders, limit << 20 if limit is not None else None, self._stop)
 
     def _stop(self) -> None:
-        """Kill what works here, from another thread."""
-        kill_below(self.root)
+        for enclosure in tuple(self._enclosures.values()):
+            enclosure.abort()
 
     def serve(self, take: Take) -> Served:
         """See `protocol.Sandbox.serve`."""
@@ -363,9 +370,13 @@ class DirectorySandbox:
         return self._enclosures[phase]
 
     def _hand_over(self, phase: Phase, owner: Owner) -> None:
-        """Give what the processes of a phase write to to their user."""
+        """Give what the processes of a phase write to to their user.
+
+        RUN begins while GRADE works in what they share, which was handed over then.
+        """
         places = self._environment.places_of(phase)
-        for folder in (self.workspace, places.home, places.tmp, places.cache, self.venv):
+        shared = [] if phase is Phase.RUN and Phase.GRADE in self._enclosures else [self.workspace, self.venv]
+        for folder in (*shared, places.home, places.tmp, places.cache):
             if folder is not None:
                 hand_over(folder, owner)
 
@@ -399,7 +410,7 @@ class DirectorySandbox:
 
     def provide(self, source: Path, name: str) -> Path:
         """See `protocol.Sandbox.provide`."""
-        target = self.provided / name
+        target = self._sight.provided / name
         target.parent.mkdir(0o755, parents=True, exist_ok=True)
         shutil.copytree(source, target, symlinks=True, ignore=_links)
         return target

@@ -54,7 +54,9 @@ class Order:
     `environments.withhold` are the places that preparation and grading may read and the agent must never see: the
     task's folder and the checkout. `hidden` is seen by nobody in a sandbox, such as the run directory. `passthrough`
     are further names of variables to let through. `image` is what a driver of containers uses where the task names
-    none. `session` is a name of this call of pytest, `trial` of the trial, both for labels.
+    none. `session` is a name of this call of pytest, `trial` of the trial, both for labels. `readable` are places of
+    this machine that the agent may read although they belong neither to the system nor to what is installed on PATH.
+    `answer_keys` are files and folders, beside those to withhold, that no mount, image or template may bring along.
     """
 
     config: SandboxConfig
@@ -66,6 +68,8 @@ class Order:
     image: str | None = None
     session: str = ""
     trial: str = ""
+    readable: tuple[Path, ...] = ()
+    answer_keys: tuple[Path, ...] = ()
 
 
 class Driver(Protocol):
@@ -123,23 +127,3 @@ def driver(name: str) -> Driver:
         module, _, made = BUILT_IN[name].partition(":")
         _built_in[name] = getattr(importlib.import_module(f".{module}", __package__), made)()
     return _built_in[name]
-
-
-def choose(order: Order, asked: str) -> Driver:
-    """The driver `asked` for, or the strongest built-in one that can be had when that is `auto`.
-
-    Raises TrialError(CONFIGURATION) when there is none of this name, TrialError(SANDBOX) when it cannot be had here.
-    """
-    if asked == AUTO:
-        usable = (driver(name) for name in reversed([*BUILT_IN]))
-        return next(found for found in usable if found.availability(order).usable)
-    found = driver(asked)
-    availability = found.availability(order)
-    if not availability.usable:
-        raise TrialError(Cause.SANDBOX, f"the driver {asked!r} cannot be had: {availability.reason}")
-    return found
-
-
-def create(order: Order, asked: str | None = None) -> Sandbox:
-    """An empty sandbox, made by the driver `asked` for, by default the one that the configuration names."""
-    return choose(order, asked or order.config.driver).create(order)

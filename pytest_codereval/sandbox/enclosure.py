@@ -74,6 +74,9 @@ class Enclosure(Protocol):
         The caller closes it. Raises TrialError(SANDBOX) where that cannot be had.
         """
 
+    def abort(self) -> None:
+        """Kill what works here, from another thread than the one that waits for it; `end` still has to follow."""
+
     def end(self) -> None:
         """Kill every process that was started here, however it daemonised, and prove that none lives.
 

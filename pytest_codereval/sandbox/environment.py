@@ -22,6 +22,15 @@ PHASE_VARIABLE = "CODEREVAL_PHASE"
 
 GRADE_WITH_SHIMS = "grade-with-shims"
 
+_HARMLESS_GIT = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "core.hooksPath",
+    "GIT_CONFIG_VALUE_1": "/dev/null",
+}
+"""Keeps git from running the monitor and the hooks that a repository of the agent names; `git -c` is stronger."""
+
 _OWN_NAMES = frozenset({"PATH", "HOME", "TMPDIR", PHASE_VARIABLE})
 
 
@@ -42,18 +51,23 @@ class EnvironmentPlan:
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Directories of one trial. `tools`: small programs and links that PATH needs; `cache`: compiled Python."""
+    """Directories of one environment. `tools`: small programs and links that PATH needs; `cache`: compiled Python."""
 
     home: Path
     tmp: Path
     tools: Path
     cache: Path
 
+    @property
+    def login_script(self) -> Path:
+        """Where the script lies that login shells source."""
+        return self.home.parent / "login.sh"
+
 
 class Environment:
     """The environments of one trial. `withheld_names` are the variables that only the agent does not get.
 
-    Preparation and agent share their places; grading has none until `grading` is set. Raises
+    Preparation and agent share their places; grading has none until `grade` is called. Raises
     TrialError(CONFIGURATION) when an author's variable names a withheld place or one that the sandbox sets.
     """
 
@@ -67,6 +81,8 @@ class Environment:
         self.agent_path_dirs: list[Path] = []
         self.preparing = True
         self.grading: Places | None = None
+        self._running: Places | None = None
+        self._launcher: list[Path] = []
         passed = _passed_through(plan.passthrough)
         self.withheld_names = tuple(
             sorted(name for name, value in passed.items() if name not in plan.extra and self._withhold.named_in(value))
@@ -85,6 +101,10 @@ class Environment:
                     "which the agent must not be told",
                 )
 
+    def grade(self, grading: Places, running: Places, launcher: Path) -> None:
+        """Let grading begin: the places of GRADE and of RUN, and the directory that is first on the PATH of GRADE."""
+        self.grading, self._running, self._launcher = grading, running, [launcher]
+
     def of(self, phase: Phase) -> dict[str, str]:
         """The complete environment of a process in `phase`. In grading each has a fresh cache for compiled Python.
 
@@ -94,10 +114,13 @@ class Environment:
         variables = {**self._variables, "HOME": str(places.home), "TMPDIR": str(places.tmp), "PATH": self.path(phase)}
         if self.venv is not None:
             variables["VIRTUAL_ENV"] = str(self.venv)
-        if phase is Phase.AGENT:
+        if phase in (Phase.AGENT, Phase.RUN):
             for name in self.withheld_names:
                 del variables[name]
+        if phase is Phase.AGENT:
             return variables
+        if phase is Phase.GRADE and not any(name.startswith("GIT_CONFIG") for name in variables):
+            variables |= _HARMLESS_GIT
         variables[PHASE_VARIABLE] = str(phase)
         if phase in (Phase.GRADE, Phase.RUN):
             variables["PYTHONPYCACHEPREFIX"] = f"{places.cache}/{next(self._runs)}"
@@ -108,14 +131,14 @@ class Environment:
         """Where a phase has its HOME and the like. Raises TrialError(UNEXPECTED) for grading that has not begun."""
         if phase not in (Phase.GRADE, Phase.RUN):
             return self._places
-        if self.grading is None:
+        if self.grading is None or self._running is None:
             raise TrialError(Cause.UNEXPECTED, "grading has not begun in this sandbox")
-        return self.grading
+        return self.grading if phase is Phase.GRADE else self._running
 
     def with_shims(self) -> dict[str, str]:
         """What to lay over the grading environment of a command that wants the agent's shims and mock directories."""
         return {
-            "PATH": self._join(self._shadowing(), self._grading_folders),
+            "PATH": self._join([*self._launcher, *self._shadowing()], self._grading_folders),
             PHASE_VARIABLE: GRADE_WITH_SHIMS,
         }
 
@@ -123,7 +146,9 @@ class Environment:
         """The value of PATH in `phase`."""
         if phase is Phase.AGENT:
             return self._join(self._shadowing(), self._agent_folders)
-        return self._join([], self._grading_folders if phase in (Phase.GRADE, Phase.RUN) else self._preparation_folders)
+        if phase is Phase.PREPARE:
+            return self._join([], self._preparation_folders)
+        return self._join(self._launcher if phase is Phase.GRADE else [], self._grading_folders)
 
     @functools.cached_property
     def _aliases(self) -> Aliases:
@@ -158,12 +183,15 @@ class Environment:
         venv = [f"{self.venv}/bin"] if self.venv is not None else []
         return os.pathsep.join([*map(str, first), *venv, *folders])
 
-    def login_script(self) -> str:
+    def login_script(self, *, running: bool = False) -> str:
         """Shell text that puts the phase's PATH first; sourced by login shells after the system reset theirs.
 
-        For preparation and agent until grading has begun, then for grading only; the agent's tells of no other PATH.
+        For preparation and agent until grading has begun, then for grading only, or for the programs that graders have
+        `running`; the agent's tells of no other PATH.
         """
-        if self.grading is not None:
+        if running:
+            known = {"*": self.path(Phase.RUN)}
+        elif self.grading is not None:
             known = {GRADE_WITH_SHIMS: self.with_shims()["PATH"], "*": self.path(Phase.GRADE)}
         elif self.preparing:
             known = {str(Phase.PREPARE): self.path(Phase.PREPARE), "*": self.path(Phase.AGENT)}
@@ -191,7 +219,7 @@ class Aliases:
         if path not in self._known:
             parent, name = os.path.split(path)
             link = self._folder / f"p{len(self._known) + 1}"
-            self._folder.mkdir(0o700, exist_ok=True)
+            self._folder.mkdir(0o755, exist_ok=True)
             link.symlink_to(parent)
             self._known[path] = f"{link}/{name}"
         return self._known[path]
@@ -215,7 +243,7 @@ class SearchPath:
         """
         if not self._missing:
             return []
-        folder.mkdir(0o700, parents=True)
+        folder.mkdir(0o755, parents=True)
         program = f"{name_of(str(Path(self._python).parent))}/{Path(self._python).name}"
         for name in self._missing:
             wrapper = folder / name

@@ -14,7 +14,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .channel import Channel
-from .kernel import MOST_AT_ONCE, Wakeup, children, confine_signals, descendants, ended_children, kill, kill_confined
+from .kernel import (
+    MOST_AT_ONCE,
+    Wakeup,
+    children,
+    descendants,
+    ended_children,
+    give_up_powers,
+    kill,
+    kill_confined,
+)
+from .landlock import SCOPES, Rules, abi, restrict
 from .standing import changes, standing, thread_ids
 
 WIPE_PATIENCE = 10.0
@@ -54,7 +64,7 @@ class Keeper:
         self._running: dict[int, Run] = {}
         self._started: list[int] = []
         self._drains: set[int] = set()
-        self._scoped = False
+        self._kept_to: object = None
         self._confined = False
         self._renew = False
         self._standing = standing()
@@ -63,7 +73,7 @@ class Keeper:
     def serve(self) -> None:
         """Answer requests until the harness or the supervisor is gone, then kill everything.
 
-        Returns earlier, without having `finished`, when the next sandbox wants a thread whose signals are not confined.
+        Returns earlier, without having `finished`, when the next sandbox wants a thread that is not restricted.
         """
         more = False
         while True:
@@ -81,7 +91,8 @@ class Keeper:
             if self._control.fileno() in ready and not self._requests():
                 break
             if self._renew:
-                self._renew = self._scoped = self._confined = False
+                self._renew = self._confined = False
+                self._kept_to = None
                 return
         self.finished = True
         self._wipe()
@@ -96,7 +107,7 @@ class Keeper:
             elif "drain" in message:
                 self._drains.update(self._control.take_descriptors(message["drain"]))
             else:
-                self._renew = self._scoped and message["renew"]
+                self._renew = self._kept_to is not None and message["renew"]
                 answer = {"reap": message["reap"], "survivors": self._wipe(), "changed": self._changes()}
                 self._control.send(answer)
             if not self._control.pending():
@@ -110,11 +121,8 @@ class Keeper:
 
     def _run(self, message: dict[str, Any]) -> None:
         standard = self._control.take_descriptors(3)
-        if message["scoped"] and not self._scoped:
-            self._wipe()
-            self._confined = confine_signals()
-            self._scoped = True
         try:
+            self._restrict(message["scoped"], message["rules"])
             started = launch(message, standard)
         except OSError as error:
             self._control.send({"run": message["run"], "failure": f"cannot start a process: {error.strerror}"})
@@ -127,6 +135,27 @@ class Keeper:
         else:
             self._running[started.pid] = Run(message["run"], message["reap"], started)
             self._started.append(started.pid)
+
+    def _restrict(self, scoped: bool, rules: list[Any] | None) -> None:
+        """Restrict this thread before its first command that asks for it; the main thread stays outside.
+
+        So the keeper as a process cannot be signalled by its commands where the kernel has scopes; among each other
+        they can. Raises OSError.
+        """
+        if not scoped and rules is None:
+            return
+        if self._kept_to is not None:
+            if self._kept_to != [scoped, rules]:
+                raise OSError(errno.EPERM, "this environment has been restricted in another way")
+            return
+        self._wipe()
+        asked = Rules(*rules) if rules is not None else Rules(scopes=("signals",) if abi() >= SCOPES else ())
+        if asked != Rules():
+            restrict(asked)
+        if asked.readable is not None:
+            give_up_powers()
+        self._confined = "signals" in asked.scopes
+        self._kept_to = [scoped, rules]
 
     def _collect(self) -> bool:
         """Reap zombies, report commands that ended; whether there may be more."""

@@ -1,4 +1,4 @@
-"""What supervisor and keepers ask of the kernel: their descendants, signals, and a scope for the signals of others."""
+"""What supervisor and keepers ask of the kernel: their descendants, and signals."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import contextlib
 import ctypes
 import os
 import signal
-import struct
-import sys
 from collections.abc import Collection
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
-LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF, LANDLOCK_SCOPE_SIGNAL = 444, 446, 2
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+_CAPABILITIES_VERSION = 0x20080522
+_POWERS = {
+    "SYS_MODULE": 16,
+    "SYS_RAWIO": 17,
+    "SYS_PTRACE": 19,
+    "SYS_ADMIN": 21,
+    "SYS_BOOT": 22,
+    "PERFMON": 38,
+    "BPF": 39,
+}
+"""Capabilities by which root reads the memory of processes and of the kernel, whatever a thread is restricted to."""
 
 MOST_AT_ONCE = 500
 
@@ -36,6 +45,22 @@ def prctl(option: int, value: int) -> bool:
         return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (AttributeError, OSError):
         return False
+
+
+def give_up_powers() -> None:
+    """Take from this thread the capabilities that undo its restrictions, also from what it starts if it has
+    PR_SET_NO_NEW_PRIVS set. Raises OSError.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)()
+    if libc.capget(header, sets):
+        raise OSError(ctypes.get_errno(), "the capabilities cannot be read")
+    given_up = sum(1 << number for number in _POWERS.values())
+    for index, word in enumerate((given_up & 0xFFFFFFFF,) * 3 + (given_up >> 32,) * 3):
+        sets[index] &= ~word
+    if libc.capset(header, sets):
+        raise OSError(ctypes.get_errno(), "the capabilities cannot be given up")
 
 
 def children(pid: int) -> list[int]:
@@ -100,26 +125,6 @@ def ended_children() -> list[tuple[int, int]]:
 def kill(pid: int) -> None:
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGKILL)
-
-
-def confine_signals() -> bool:
-    """Let this thread and what it starts from now on signal only each other (Landlock ABI 6), for ever.
-
-    False on kernels without it, which leave things as they are. The main thread stays outside, so the keeper as a
-    process cannot be signalled by its commands; among each other they can.
-    """
-    if not sys.platform.startswith("linux"):
-        return False
-    libc = ctypes.CDLL(None)
-    attributes = ctypes.c_char_p(struct.pack("=QQQ", 0, 0, LANDLOCK_SCOPE_SIGNAL))
-    ruleset = libc.syscall(LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(24), ctypes.c_uint32(0))
-    if ruleset < 0:
-        return False
-    confined = False
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
-        confined = libc.syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)) == 0
-    os.close(ruleset)
-    return confined
 
 
 def kill_confined(*outside: int) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -43,8 +43,11 @@ class GradingMaterial:
         dataset_paths: Sequence[str] = (),
         keep_out: Collection[Path] = (),
         variables: Mapping[str, str] = MappingProxyType({}),
+        show: Callable[[Path], None] = lambda path: None,
     ) -> None:
         """`root` is the trial's own directory, outside the workspace; `variables` are those that graders get.
+
+        `show` is told the paths that preparation and graders need to see, beside the task's folder and the checkout.
 
         Raises TrialError(CONFIGURATION) when the reference or a part of it that a criterion names is not there.
         """
@@ -55,6 +58,7 @@ class GradingMaterial:
         names = "|".join(re.escape(Path(os.path.realpath(place)).name) for place in keep_out)
         self._passing = re.compile(rf"(?:.*/)?\.(?:{names})\.(?:lock|\w+\.tmp)", re.DOTALL)
         self._variables = variables
+        self._show = show
         self.dataset_files = [host_path(path, self._task_dir, "dataset.paths") for path in dataset_paths]
         self._reference = _reference_source(task, self._task_dir)
         self._check_compared_files()
@@ -115,6 +119,11 @@ class GradingMaterial:
                     found[match.group()] = path
         return found
 
+    def _may_show(self, folder: Path) -> bool:
+        """Whether a grader may have its whole folder in sight: not where all of the operator's files lie."""
+        private = [self._root, Path(os.environ.get("HOME") or "/root"), *self._keep_out]
+        return not any(place.is_relative_to(folder) for place in private)
+
     def task_environment(self) -> dict[str, str]:
         """What preparation and hooks are told: where the task's folder is, by a path without spaces."""
         folder = str(self._task_dir)
@@ -122,6 +131,7 @@ class GradingMaterial:
             if self._link is None:
                 self._link = self._root / f"task-{secrets.token_hex(8)}"
                 self._link.symlink_to(folder)
+                self._show(self._link)
             folder = str(self._link)
         return {"TASK_DIR": folder}
 
@@ -139,10 +149,13 @@ class GradingMaterial:
         """
         self.verify()
         environment = self.task_environment()
+        for path in self._named_by_variables().values():
+            self._show(path.parent if path.is_file() and self._may_show(path.parent) else path)
         if self._task.reference is not None:
             self._shown = self._root / f"reference-{secrets.token_hex(8)}"
             self._stage_reference(self._shown)
             self._shown_digest = digest(self._shown)
+            self._show(self._shown)
             environment["REFERENCE_DIR"] = str(self._shown)
         return environment
 
@@ -157,7 +170,7 @@ class GradingMaterial:
             _refuse_changes("staged reference", self._shown_digest, digest(self._shown))
 
     def _stage_reference(self, target: Path) -> None:
-        target.mkdir(0o700)
+        target.mkdir()
         if self._reference is None:
             code = self._task.reference.code if self._task.reference else None
             path = target / self._code_name()
@@ -173,6 +186,7 @@ class GradingMaterial:
             )
         else:
             shutil.copy(self._reference, target)
+        _let_read(target)
 
     def _code_name(self) -> str:
         names = [getattr(criterion, "reference_file", None) for criterion in self._task.success_criteria]
@@ -181,6 +195,15 @@ class GradingMaterial:
     def reference_workspace(self) -> Workspace | None:
         """The staged reference as something to read from, None when the task has none or it is not revealed."""
         return Workspace(self._shown) if self._shown is not None else None
+
+
+def _let_read(folder: Path) -> None:
+    """Let everybody read a tree of ours, and run its programs, who can reach it at all: graders may be another user."""
+    for place, _, files in os.walk(folder):
+        Path(place).chmod(0o755)
+        for path in (Path(place, name) for name in files):
+            mode = path.stat().st_mode & 0o777
+            path.chmod(mode | (0o555 if mode & 0o100 else 0o444))
 
 
 def _refuse_changes(name: str, before: Digest, after: Digest) -> None:

@@ -20,14 +20,19 @@ _RUN_AT_START = ("sitecustomize", "usercustomize")
 class Preparation:
     """Taken when preparation has ended, before the agent starts; given to grading after the agent is dead.
 
-    `grading` are the places of grading, of whose names nobody is told before. Raises OSError when there is no room.
+    `grading` are the places of grading, of whose names nobody is told before; `running` those of the programs that
+    graders have run, which cannot touch what graders use; `launcher` is where graders find how to run them. Raises
+    OSError when there is no room.
     """
 
     def __init__(self, root: Path, places: Places, login_line: str, venv: Path | None) -> None:
         own = root / secrets.token_hex(4)
         self.folder = own
         self.grading = Places(own / "home", own / "tmp", own / "tools", own / "cache")
-        self.login_line = f". {own}/login.sh\n"
+        run = own / "run"
+        self.running = Places(run / "home", run / "tmp", own / "tools", run / "cache")
+        self.launcher = own / "launcher"
+        self.login_line = _login_line(self.grading)
         self._kept = root / secrets.token_hex(4)
         self._before: dict[str, Digest] = {}
         self._venv = venv
@@ -40,9 +45,7 @@ class Preparation:
         self._kept.mkdir(0o700)
         for source in (places.home, places.tmp):
             _copy_tree(source, self._kept / source.name, moved)
-        for file in (self._kept / "home" / name for name in LOGIN_FILES):
-            if file.is_file() and not file.is_symlink():
-                file.write_bytes(file.read_bytes().replace(os.fsencode(login_line), os.fsencode(self.login_line)))
+        _replace_line(self._kept / "home", login_line, self.login_line)
         self._before = {name: _content(self._kept / name) for name in ("home", "tmp")}
 
     def restore(self) -> list[str]:
@@ -51,16 +54,29 @@ class Preparation:
         Raises OSError when they cannot be made.
         """
         self.folder.mkdir(0o700)
+        self.running.home.parent.mkdir(0o700)
+        for folder in (self.launcher, self.launcher / "bin", self.launcher / "spool"):
+            folder.mkdir(0o755)
+        problems = self._restore_kept()
+        write_login_files(self.grading.home, self.login_line)
+        write_login_files(self.running.home, _login_line(self.running))
+        return problems
+
+    def _restore_kept(self) -> list[str]:
         problems = []
-        for name, place in (("home", self.grading.home), ("tmp", self.grading.tmp)):
-            if name not in self._before:
-                place.mkdir(0o700)
-            elif changes := difference(self._before[name], _content(self._kept / name)):
+        moved = {str(self.grading.home): str(self.running.home), str(self.grading.tmp): str(self.running.tmp)}
+        for name in ("home", "tmp"):
+            place, other = getattr(self.grading, name), getattr(self.running, name)
+            changes = difference(self._before[name], _content(self._kept / name)) if name in self._before else ()
+            if changes:
                 problems.append(f"what was kept of {'HOME' if name == 'home' else 'TMPDIR'} for grading: {changes[0]}")
+            if changes or name not in self._before:
                 place.mkdir(0o700)
+                other.mkdir(0o700)
             else:
                 (self._kept / name).rename(place)
-        write_login_files(self.grading.home, self.login_line)
+                _copy_tree(place, other, moved)
+        _replace_line(self.running.home, self.login_line, _login_line(self.running))
         return problems
 
     def venv_problems(self, base_path: str) -> list[str]:
@@ -81,6 +97,16 @@ class Preparation:
             if stands_before or runs_by_itself or _module(name) in modules:
                 problems.append(f"added: {name}")
         return [f"the virtual environment: {text}" for text in sorted(problems)]
+
+
+def _login_line(places: Places) -> str:
+    return f". {places.login_script}\n"
+
+
+def _replace_line(home: Path, old: str, new: str) -> None:
+    for file in (home / name for name in LOGIN_FILES):
+        if file.is_file() and not file.is_symlink():
+            file.write_bytes(file.read_bytes().replace(os.fsencode(old), os.fsencode(new)))
 
 
 def write_login_files(home: Path, line: str) -> None:

@@ -11,7 +11,7 @@ import socket
 import tempfile
 import termios
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 from .. import clock
 from ..errors import Cause, TrialError
@@ -180,10 +180,17 @@ def _standard_input(content: bytes) -> Iterator[int]:
         finally:
             os.close(descriptor)
         return
-    with tempfile.TemporaryFile() as file:
+    with _unnamed_file() as file:
         file.write(content)
         file.seek(0)
         yield file.fileno()
+
+
+def _unnamed_file() -> IO[bytes]:
+    """A file that lies in no directory, where the system has such: it can be opened again by /dev/stdin."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("stdin"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _wait(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from .serving import Served, Take
+    from .snapshot import Manifest
     from .workspace import Workspace
 
 DEFAULT_OUTPUT_LIMIT = 1_000_000
@@ -80,6 +81,9 @@ class Sandbox(Protocol):
     withheld_names: Sequence[str]
     """The variables that were let through to hooks and graders, but not to the agent."""
 
+    left_out_of_image: Sequence[str]
+    """What lies in the place of the workspace in the agent's own system, and could not be put into it."""
+
     leftovers: Sequence[str]
     """After `close`: what could not be removed."""
 
@@ -91,6 +95,18 @@ class Sandbox(Protocol):
 
     described: Mapping[str, object]
     """What this sandbox isolates and what it does not, as plain data for the record."""
+
+    @property
+    def launcher_dir(self) -> Path:
+        """Where graders find how to have the agent's programs run: `bin`, first on the PATH of GRADE, and `spool`.
+
+        Made, empty and the harness's own, by `begin_grading`; in sight of GRADE only, which can write to `spool` as far
+        as permissions there allow. Raises TrialError(UNEXPECTED) before.
+        """
+
+    @property
+    def graded(self) -> Manifest | None:
+        """What of the workspace is graded and what was left out, once grading has begun."""
 
     def environment(self, phase: Phase) -> dict[str, str]:
         """The complete environment of a process in `phase`."""
@@ -145,10 +161,10 @@ class Sandbox(Protocol):
     def expose(self, path: Path) -> None:
         """Show the agent a file or folder of the harness at its own path. Before anything runs in AGENT."""
 
-    def cover(self, tool: str, shim: Path) -> None:
+    def cover(self, tool: str, shim: Path) -> bool:
         """Lay a shim over the programs of this name in the agent's system, so that it is reached by any path.
 
-        A sandbox that cannot do so does nothing. Before anything runs in AGENT.
+        A sandbox that cannot do so does nothing and returns False. Before anything runs in AGENT.
         """
 
     def provide(self, source: Path, name: str) -> Path:

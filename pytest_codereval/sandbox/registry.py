@@ -113,14 +113,15 @@ def take_back(folder: Path) -> list[str]:
     return [f"the permissions of {folder} were changed"]
 
 
-def kill_below(root: Path) -> list[int]:
+def kill_below(root: Path, *, by_arguments: bool = False) -> list[int]:
     """Kill the processes that name `root` by environment, working directory or root directory; their ids.
 
-    For the case that nobody keeps them any more. Repeats until none is found.
+    For the case that nobody keeps them any more. Repeats until none is found. Those that name it in an argument only
+    are killed when that is asked for.
     """
     killed: list[int] = []
     for _ in range(200):
-        found = _processes_below(root)
+        found = _processes_below(root, by_arguments)
         if not found:
             break
         killed += found
@@ -130,7 +131,7 @@ def kill_below(root: Path) -> list[int]:
     return killed
 
 
-def _processes_below(root: Path) -> list[int]:
+def _processes_below(root: Path, by_arguments: bool) -> list[int]:
     if not Path("/proc/self").is_dir():
         return []
     own = os.getpid()
@@ -138,16 +139,18 @@ def _processes_below(root: Path) -> list[int]:
     found = []
     with os.scandir("/proc") as processes:
         for process in processes:
-            if process.name.isdigit() and int(process.name) != own and _names(Path(process.path), inside):
+            if process.name.isdigit() and int(process.name) != own and _names(Path(process.path), inside, by_arguments):
                 found.append(int(process.name))
     return found
 
 
-def _names(process: Path, inside: bytes) -> bool:
+def _names(process: Path, inside: bytes, by_arguments: bool) -> bool:
     try:
         if (process / "stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X"):
             return False
         if any(os.fsencode((process / link).readlink()).startswith(inside) for link in ("cwd", "root")):
+            return True
+        if by_arguments and inside in (process / "cmdline").read_bytes():
             return True
         return inside in (process / "environ").read_bytes()
     except (OSError, IndexError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import hashlib
@@ -12,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..redaction import SecretFinder, redact, redact_bytes
+from .file_content import copy_content, copy_seen, write_all
 from .ignoring import matcher
+from .links import WITHIN, Kind, LinkedTree, LinkRules
 from .opening import let_owner_in, open_entry
 from .removal import remove_tree
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_CHUNK = 1 << 20
 _KINDS = {
     stat.S_IFIFO: "fifo",
     stat.S_IFSOCK: "socket",
@@ -28,19 +30,28 @@ _KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How much is copied: bytes of one file and of all, entries looked at, levels of directories."""
+    """How much is copied: bytes of one file and of all, entries looked at, levels of directories.
+
+    A file counts by its length, for all together by what it takes on the disk where that is less and can stay so.
+    """
 
     file_bytes: int = 100 << 20
     total_bytes: int = 1 << 30
     entries: int = 200_000
     depth: int = 100
 
+    @property
+    def described(self) -> str:
+        """The limits of all together, for messages."""
+        return f"{self.entries} files and directories, {self.total_bytes >> 20} MiB"
+
 
 @dataclasses.dataclass(frozen=True)
 class File:
     """A copied file. `path` is relative; undecodable bytes are surrogate escapes. `mode` is what it was.
 
-    `redacted` tells that secrets were left out of the copy; size and digest are those of what was copied.
+    `redacted` tells that secrets were left out of the copy; size and digest are those of what was copied. The digest
+    of an exact copy is "".
     """
 
     path: str
@@ -69,21 +80,35 @@ class Manifest:
 
 
 def snapshot(
-    source: Path, target: Path, limits: Limits = Limits(), ignore: Sequence[str] = (), *, keep_secrets: bool = True
+    source: Path,
+    target: Path,
+    limits: Limits = Limits(),
+    ignore: Sequence[str] = (),
+    *,
+    keep_secrets: bool = True,
+    exact: bool = False,
+    rules: LinkRules = WITHIN,
+    known_as: Path | None = None,
 ) -> Manifest:
     """Copy `source` to `target`, which is made. Nothing outside `source` is read, whatever lies in it.
 
-    Kept: regular files (their x bits, no others), directories, and links that lead to something copied. Fifos, sockets,
-    devices, other links and what is above a limit are skipped; components matching `ignore` too. Folders that their
-    owner may not enter are opened to him first. A `source` that is no directory gives an empty copy, with `.` skipped.
-    Unless `keep_secrets`, secrets are left out of the copied files, and what has one in its name is skipped.
+    Kept: regular files (their x bits, no others), directories, and links that lead to something copied, also through
+    other links, or that the `rules` allow. Absolute ones name the tree by the path that it is `known_as`, by default
+    `source`; where the copy lies elsewhere they become relative. Fifos, sockets, devices, other links and what is above
+    a limit are skipped; components matching `ignore` too. Folders that their owner may not enter are opened to him
+    first. A `source` that is no directory gives an empty copy, with `.` skipped.
+
+    An `exact` copy keeps all permissions but setuid and the like, the times of directories, and holes in files; its
+    owner can always read. Unless `keep_secrets`, secrets are left out of the copied files, and what has one in its name
+    is skipped.
     Raises OSError when `target` cannot be written; what was copied is removed then.
     """
-    copy = _Copy(limits, ignore, keep_secrets)
+    copy = _Copy(limits, ignore, keep_secrets, exact)
     target.mkdir(parents=True, exist_ok=True)
     try:
         copy.tree(source, target)
-        copy.links(target)
+        copy.links(target, rules, os.fspath(known_as or source))
+        copy.finish_folders(target)
     except BaseException:
         remove_tree(target)
         raise
@@ -93,13 +118,15 @@ def snapshot(
 class _Copy:
     """Works with directory descriptors only, so nothing that is swapped meanwhile can lead it out of the tree."""
 
-    def __init__(self, limits: Limits, ignore: Sequence[str], keep_secrets: bool) -> None:
+    def __init__(self, limits: Limits, ignore: Sequence[str], keep_secrets: bool, exact: bool) -> None:
         self._limits = limits
         self._keep_secrets = keep_secrets
+        self._exact = exact
         self._ignored = matcher(ignore)
         self._left_entries = limits.entries
         self._left_bytes = limits.total_bytes
-        self._links: list[tuple[str, str]] = []
+        self._links: dict[str, tuple[str, os.stat_result]] = {}
+        self._folders: list[tuple[str, os.stat_result]] = []
         self._present = {"."}
         self.files: list[File] = []
         self.kept_links: list[str] = []
@@ -113,6 +140,7 @@ class _Copy:
         except OSError as error:
             self._skip(".", _why_no_folder(source, error))
             return
+        self._folders.append((".", os.fstat(reading)))
         top = (reading, os.open(target, _FOLDER), "")
         levels = [(*top, iter(self._level(*top)))]
         try:
@@ -136,6 +164,7 @@ class _Copy:
             self._skip(below, f"more than {self._limits.depth} levels deep")
             return None
         try:
+            found = os.lstat(name, dir_fd=reading)
             let_owner_in(reading, name)
             source = open_entry(reading, name, _FOLDER)
         except OSError as error:
@@ -148,6 +177,7 @@ class _Copy:
             os.close(source)
             raise
         self._present.add(below)
+        self._folders.append((below, found))
         return source, target, below
 
     def _level(self, reading: int, writing: int, path: str) -> list[str]:
@@ -164,7 +194,7 @@ class _Copy:
             try:
                 found = entry.stat(follow_symlinks=False)
                 if stat.S_ISLNK(found.st_mode):
-                    self._links.append((below, os.readlink(entry.name, dir_fd=reading)))
+                    self._links[below] = (os.readlink(entry.name, dir_fd=reading), found)
                     continue
             except OSError as error:
                 self._skip(below, "gone" if isinstance(error, FileNotFoundError) else _reason(error))
@@ -190,7 +220,7 @@ class _Copy:
             self._skip(path, _reason(error))
 
     def _file(self, reading: int, writing: int, name: str, path: str, found: os.stat_result) -> None:
-        if (reason := self._over_a_limit(found.st_size)) is not None:
+        if (reason := self._over_a_limit(found)) is not None:
             self._skip(path, reason)
             return
         try:
@@ -207,10 +237,13 @@ class _Copy:
         finally:
             os.close(source)
 
-    def _over_a_limit(self, size: int) -> str | None:
-        if size > self._limits.file_bytes:
+    def _cost(self, found: os.stat_result) -> int:
+        return min(found.st_size, found.st_blocks * 512) if self._exact else found.st_size
+
+    def _over_a_limit(self, found: os.stat_result) -> str | None:
+        if found.st_size > self._limits.file_bytes:
             return f"larger than {self._limits.file_bytes} bytes"
-        if size > self._left_bytes:
+        if self._cost(found) > self._left_bytes:
             self.truncated = True
             return f"more than {self._limits.total_bytes} bytes in all"
         return None
@@ -219,31 +252,69 @@ class _Copy:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         target = os.open(name, flags, 0o644, dir_fd=writing)
         try:
-            finder = None if self._keep_secrets else SecretFinder()
-            size, sha256 = _copy_bytes(source, target, self._limits.file_bytes, finder)
-            redacted = finder is not None and finder.found
-            if redacted:
-                _leave_out_secrets(target)
-            if found.st_mode & 0o111:
-                os.fchmod(target, 0o755)
+            if self._exact:
+                file, cost = self._copy_exactly(source, target, path, found)
+            else:
+                file = self._copy_listed(source, target, path, found)
+                cost = file.size
             os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
         finally:
             os.close(target)
-        self._left_bytes -= size
+        self._left_bytes -= cost
         self._present.add(path)
-        self.files.append(File(path, size, stat.S_IMODE(found.st_mode), sha256, redacted))
+        self.files.append(file)
 
-    def links(self, target: Path) -> None:
-        """Make the links whose text, taken literally, leads to something that was copied and is no link itself."""
+    def _copy_exactly(self, source: int, target: int, path: str, found: os.stat_result) -> tuple[File, int]:
+        copy_content(source, target, found.st_size, found.st_blocks * 512)
+        os.fchmod(target, found.st_mode & 0o777 | stat.S_IRUSR)
+        return File(path, found.st_size, stat.S_IMODE(found.st_mode), ""), self._cost(found)
+
+    def _copy_listed(self, source: int, target: int, path: str, found: os.stat_result) -> File:
+        total = hashlib.sha256()
+        finder = None if self._keep_secrets else SecretFinder()
+        seen = [total.update, *([finder.feed] if finder is not None else [])]
+        size = copy_seen(source, target, self._limits.file_bytes, lambda piece: [see(piece) for see in seen])
+        redacted = finder is not None and finder.found
+        if redacted:
+            _leave_out_secrets(target)
+        if found.st_mode & 0o111:
+            os.fchmod(target, 0o755)
+        return File(path, size, stat.S_IMODE(found.st_mode), total.hexdigest(), redacted)
+
+    def links(self, target: Path, rules: LinkRules, known_as: str) -> None:
+        """Make the links that lead to something that was copied, and those that the rules allow."""
+        tree = LinkedTree(known_as, {path: text for path, (text, _) in self._links.items()}, self._present)
+        here = os.fspath(target) == known_as
         top = os.open(target, _FOLDER)
         try:
-            for path, text in self._links:
-                leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), text))
-                if leads_to in self._present and not text.startswith("/"):
-                    os.symlink(text, path, dir_fd=top)
-                    self.kept_links.append(path)
-                else:
+            for path, (text, found) in self._links.items():
+                made = _link_text(tree, path, text, rules, here)
+                if made is None:
                     self._skip(path, f"link to {text}")
+                    continue
+                try:
+                    os.symlink(made, path, dir_fd=top)
+                except OSError as error:
+                    if error.errno != errno.ENAMETOOLONG:
+                        raise
+                    self._skip(path, "its path is too long")
+                    continue
+                self.kept_links.append(path)
+                if self._exact:
+                    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=top, follow_symlinks=False)
+        finally:
+            os.close(top)
+
+    def finish_folders(self, target: Path) -> None:
+        """Give directories their permissions and times, when nothing is made in them any more."""
+        if not self._exact or not self._folders:
+            return
+        top = os.open(target, _FOLDER)
+        try:
+            for path, found in reversed(self._folders):
+                with contextlib.suppress(OSError):
+                    os.chmod(path, found.st_mode & 0o777 | stat.S_IRWXU, dir_fd=top)
+                    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=top)
         finally:
             os.close(top)
 
@@ -273,17 +344,23 @@ def _reason(error: OSError) -> str:
     return "a mount" if error.errno == errno.EXDEV else error.strerror or "unreadable"
 
 
-def _copy_bytes(source: int, target: int, limit: int, finder: SecretFinder | None) -> tuple[int, str]:
-    """Copy at most `limit` bytes, shown to `finder`; their number and SHA-256."""
-    total = hashlib.sha256()
-    size = 0
-    while chunk := os.read(source, min(_CHUNK, limit - size)):
-        total.update(chunk)
-        size += len(chunk)
-        if finder is not None:
-            finder.feed(chunk)
-        _write(target, chunk)
-    return size, total.hexdigest()
+def _link_text(tree: LinkedTree, path: str, text: str, rules: LinkRules, here: bool) -> str | None:
+    """What the link at `path` says in the copy, which lies `here`, at the tree's own path, or not; None to skip it."""
+    lead = tree.lead(path)
+    if lead.kind is Kind.OUTSIDE:
+        if not rules.outside(lead.path):
+            return None
+        return text if here or text.startswith("/") or not _climbs_out(path, text) else lead.path
+    if lead.kind is Kind.NOWHERE or (lead.kind is Kind.MISSING and not rules.missing):
+        return None
+    inside = tree.inside(text) if text.startswith("/") else None
+    if here or inside is None:
+        return text
+    return None if ".." in inside.split("/") else posixpath.relpath(inside or ".", posixpath.dirname(path) or ".")
+
+
+def _climbs_out(path: str, text: str) -> bool:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), text)).startswith("../")
 
 
 def _leave_out_secrets(file: int) -> None:
@@ -293,10 +370,4 @@ def _leave_out_secrets(file: int) -> None:
         data = redact_bytes(whole.read())
     os.lseek(file, 0, os.SEEK_SET)
     os.ftruncate(file, 0)
-    _write(file, data)
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
+    write_all(file, data)

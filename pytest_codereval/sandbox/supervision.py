@@ -21,6 +21,7 @@ from typing import Any
 from .. import clock
 from ..errors import Cause, TrialError
 from .channel import Channel
+from .landlock import Rules
 
 PATIENCE = 15.0
 """Seconds that supervisor and keeper get for an answer; what they do themselves is bounded by 11 seconds."""
@@ -33,8 +34,9 @@ _ABOVE = Path(__file__).absolute().parents[__package__.count(".") + 1]
 class Command:
     """What is run in `cwd`; `timeout` is in seconds, `output_limit` in bytes of each stream.
 
-    `scoped` keeps it from signalling processes outside the sandbox where the kernel can do that; `reap` kills what it
-    leaves behind before its end is reported. With `private_output` other processes cannot open its standard output.
+    `scoped` keeps it from signalling processes outside the sandbox where the kernel can do that; `rules` are what its
+    environment is kept to, the same for all commands of one keeper. `reap` kills what it leaves behind before its end
+    is reported. With `private_output` other processes cannot open its standard output.
     """
 
     argv: Sequence[str]
@@ -46,6 +48,7 @@ class Command:
     reap: bool
     stdin: bytes = b""
     private_output: bool = False
+    rules: Rules | None = None
 
 
 class KeeperLost(Exception):
@@ -181,6 +184,7 @@ class Keeper:
             "cwd": command.cwd,
             "env": dict(command.env),
             "scoped": command.scoped,
+            "rules": command.rules,
             "reap": command.reap,
         }
         with self.guarded():

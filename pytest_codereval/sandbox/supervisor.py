@@ -1,5 +1,5 @@
 """Keeps the processes of sandboxes and leaves none behind. A process of its own, started by `supervision`; it needs the
-standard library and the modules `channel`, `keeper`, `kernel` and `standing`, nothing else.
+standard library and the modules `channel`, `keeper`, `kernel`, `landlock` and `standing`, nothing else.
 
 One supervisor per harness process. It forks one *keeper* per sandbox, each keeper forks the commands of its sandbox.
 Both are child subreapers, so whatever a command starts stays below its keeper, however it daemonises. The end of any
@@ -8,9 +8,9 @@ control socket means: kill everything below, then exit. So a harness that is kil
 Messages, over stream sockets: 4 bytes of length, then JSON, file descriptors beside it.
 To the supervisor: {ping}, sent back with what somebody `changed` of its standing; {open: id} with the keeper's socket;
 {settle: id}, which waits for the end of that keeper and answers {status, survivors}. To a keeper: {run: id, argv, cwd,
-env, scoped, reap} with stdout and stderr, answered at its end by {run: id, status, survivors} or {run: id, failure};
-{reap: id, renew}, answered by {reap: id, survivors, changed}, `renew` for the next sandbox; {drain: count} with pipes
-that it reads, and forgets, from then on.
+env, scoped, rules, reap} with stdout and stderr, answered at its end by {run: id, status, survivors} or {run: id,
+failure}; {reap: id, renew}, answered by {reap: id, survivors, changed}, `renew` for the next sandbox; {drain: count}
+with pipes that it reads, and forgets, from then on.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Supervisor:
         os.close(descriptor)
 
     def _turn_into_keeper(self, descriptor: int) -> NoReturn:
-        """The main thread only waits, so that signal scopes of the working thread do not include this process."""
+        """The main thread only waits, so that what restricts the working thread does not hold for this process."""
         try:
             prctl(PR_SET_CHILD_SUBREAPER, 1)
             self._control.close()

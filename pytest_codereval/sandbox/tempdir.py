@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import os
 import socket
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Cause, TrialError
-from . import process, registry, supervision
+from . import landlock, process, registry, supervision
+from .confinement import account, lack_for, rules_for
 from .directory import DirectorySandbox
 from .drivers import Availability, Isolation, Order
 from .enclosure import Network, Owner, View
@@ -27,17 +29,20 @@ from .withholding import Withheld
 
 
 class TempdirDriver:
-    """Tidy, supervised, not isolated: the agent is the user that pytest runs as."""
+    """Tidy and supervised. The agent is the user that pytest runs as; its files are restricted where Landlock is."""
 
     name = "tempdir"
     isolation = Isolation.TEMPDIR
 
     def availability(self, order: Order | None = None) -> Availability:
         """See `drivers.Driver.availability`."""
-        return Availability(True)
+        lack = lack_for(network_of(order.config, shared_by_default=True).kind) if order is not None else None
+        return Availability(lack is None, lack or "")
 
     def create(self, order: Order) -> DirectorySandbox:
         """See `drivers.Driver.create`."""
+        if (lack := lack_for(network_of(order.config, shared_by_default=True).kind)) is not None:
+            raise TrialError(Cause.SANDBOX, f"the driver {self.name!r} cannot be had: {lack}")
         place = registry.registry(order.root_parent, avoid=Withheld(order.environments.withhold))
         root = place.new_root()
         return DirectorySandbox(place, order, TempdirSystem(place, root, order), root)
@@ -50,6 +55,8 @@ class TempdirSystem:
     owner: Owner | None = None
     shim_shell: str | None = None
     python = sys.executable
+    own_network = False
+    can_mount = False
 
     def __init__(self, place: registry.Registry, root: Path, order: Order) -> None:
         self._place = place
@@ -57,15 +64,24 @@ class TempdirSystem:
         self.search_path = host_search_path()
         self.variables: Mapping[str, str] = host_basics()
         self.network: Network = network_of(order.config, shared_by_default=True)
-        self.described: Mapping[str, object] = {"driver": self.driver}
+        self._readable = order.readable
+        self.described: Mapping[str, object] = {"driver": self.driver, **account(self.network.kind)}
 
     def enclose(self, phase: Phase, view: View) -> KeptProcesses:
-        """See `directory.System.enclose`."""
-        return KeptProcesses(self._place, self._root, watched=phase is Phase.AGENT)
+        """See `directory.System.enclose`. Who prepares and who grades reads and writes what the harness's user can."""
+        rules = None
+        if phase is not Phase.PREPARE:
+            agents_own = phase in (Phase.AGENT, Phase.RUN)
+            rules = rules_for(view, files=agents_own, kept_out=[self._place.home.parent], readable=self._readable)
+        return KeptProcesses(self._place, self._root, watched=phase is Phase.AGENT, rules=rules)
 
     def run_tool(self, argv: Sequence[str], cwd: Path, timeout: float) -> ProcessResult:
         """See `directory.System.run_tool`. With the harness's own environment."""
         return run_host_tool(self._place, self._root, argv, cwd, timeout)
+
+    def seed(self, workspace: Path) -> Sequence[str]:
+        """See `directory.System.seed`."""
+        return ()
 
     def close(self) -> None:
         """See `directory.System.close`."""
@@ -86,28 +102,41 @@ def run_host_tool(
 
 
 class KeptProcesses:
-    """Processes of the harness's user, kept by a keeper. `watched` ones may have attacked what they inherit."""
+    """Processes of the harness's user, kept by a keeper and to `rules`.
 
-    def __init__(self, place: registry.Registry, root: Path, *, watched: bool) -> None:
+    `watched` ones may have attacked what they inherit.
+    """
+
+    def __init__(
+        self, place: registry.Registry, root: Path, *, watched: bool, rules: landlock.Rules | None = None
+    ) -> None:
         self._place = place
         self._root = root
         self._watching = watched
+        self._rules = rules
         self._standing: dict[str, Any] | None = standing() if watched else None
         self._keeper: Keeper | None = None
 
     def run(self, command: Command) -> ProcessResult:
         """See `enclosure.Enclosure.run`."""
         with self._watched():
-            return process.run(self._open_keeper(), command)
+            return process.run(self._open_keeper(), self._ruled(command))
 
     def stream(self, command: Command, wake: int | None) -> Generator[bytes, None, ProcessResult]:
         """See `enclosure.Enclosure.stream`."""
         with self._watched():
-            return (yield from process.stream(self._open_keeper(), command, wake))
+            return (yield from process.stream(self._open_keeper(), self._ruled(command), wake))
 
-    def listen(self) -> socket.socket:
+    def abort(self) -> None:
+        """See `enclosure.Enclosure.abort`."""
+        registry.kill_below(self._root, by_arguments=True)
+
+    def listen(self, address: str = "127.0.0.1", port: int = 0) -> socket.socket:
         """See `enclosure.Enclosure.listen`."""
-        return socket.create_server(("127.0.0.1", 0))
+        return socket.create_server((address, port))
+
+    def _ruled(self, command: Command) -> Command:
+        return dataclasses.replace(command, rules=self._rules) if self._rules is not None else command
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:

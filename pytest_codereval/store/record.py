@@ -20,6 +20,7 @@ from ..text import wire
 from ..trajectory.model import Trajectory
 
 if TYPE_CHECKING:
+    from ..sandbox.snapshot import Manifest
     from ..task.trials import TrialSpec
 
 FORMAT = "codereval-trial"
@@ -49,14 +50,19 @@ def describe_trial(spec: TrialSpec) -> dict[str, Any]:
 
 
 def fingerprint(
-    description: Mapping[str, Any], agent: str | None, model: str | None, digests: Mapping[str, str]
+    description: Mapping[str, Any],
+    agent: str | None,
+    model: str | None,
+    driver: str | None,
+    digests: Mapping[str, str],
 ) -> str:
-    """SHA-256 over all that the result may depend on: the resolved task, agent, model, digests of its material."""
+    """SHA-256 over all that the result may depend on: task, agent, model, driver, digests of the material."""
     parts = {
         "task": description["task"]["resolved"],
         "repeat": description["trial"]["repeat"],
         "agent": agent,
         "model": model,
+        "driver": driver,
         "digests": digests,
         "version": VERSION,
     }
@@ -94,11 +100,24 @@ def describe_invocations(log: InvocationLog) -> dict[str, object]:
     return {
         "recorded_tools": sorted(log.recorded_tools),
         "builtin_tools": sorted(log.builtin_tools),
+        "uncovered_tools": sorted(log.uncovered_tools),
         "options": {tool: [dataclasses.asdict(option) for option in table] for tool, table in log.options.items()},
         "calls": [dataclasses.asdict(invocation) for invocation in log.invocations],
         "unmatched": list(log.unmatched),
         "shim_dir": log.shim_dir,
         "faults": list(log.faults),
+    }
+
+
+def describe_graded(manifest: Manifest | None) -> dict[str, object] | None:
+    """What of the workspace was graded: how much, and what was left out for which reason. None before grading."""
+    if manifest is None:
+        return None
+    return {
+        "files": len(manifest.files),
+        "links": len(manifest.links),
+        "skipped": [dataclasses.asdict(each) for each in manifest.skipped],
+        "truncated": manifest.truncated,
     }
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from .. import clock
 from ..errors import CoderEvalError
+from ..leaks.needles import planted
 from ..redaction import redact
 from ..text import wire
 from ..trajectory.model import Usage
@@ -115,6 +116,11 @@ class RunDirectory:
         folder = self.path / "shared"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    @property
+    def canary(self) -> str:
+        """The canary that stands in the records of this run; made when first asked for."""
+        return planted(self.shared)
 
     def mark_active(self, folder: Path, record: Mapping[str, object]) -> Path:
         """Note that a trial has begun, with the record that stands for it should its process die."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -18,6 +17,7 @@ from pydantic import (
 
 from . import driver_names
 from .base import Finding, StrictModel, problem, raise_findings
+from .docker_models import DockerBuild, DockerConfig, ExtraMount, mount_error
 from .fields import (
     VARIABLE_NAME,
     HostPath,
@@ -35,8 +35,10 @@ from .reply_models import CliResponse, CopyEffect, RecordedTool, ReplyModel, Wri
 __all__ = [
     "CliResponse",
     "CopyEffect",
+    "DockerBuild",
     "DockerConfig",
     "Driver",
+    "ExtraMount",
     "NodeConfig",
     "PythonConfig",
     "RecordedTool",
@@ -63,7 +65,6 @@ def _known_driver(name: str) -> str:
 
 Driver = Annotated[str, AfterValidator(_known_driver)]
 OWNED_VARIABLES = frozenset({"PATH", "HOME", "TMPDIR", "TASK_DIR", "REFERENCE_DIR"})
-_RESERVED_WORKING_DIRS = ("/", "/work")
 
 
 def _ignore_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -167,61 +168,6 @@ class NodeConfig(StrictModel):
     """npm packages that are installed in the workspace."""
 
     env_packages: tuple[str, ...] = ()
-
-
-class DockerBuild(StrictModel):
-    """How the image is built from `dockerfile_path`."""
-
-    buildkit: bool | None = None
-    args: dict[str, str] = Field(default_factory=dict)
-    secrets: tuple[str, ...] = ()
-    extra_args: tuple[str, ...] = ()
-
-
-class DockerConfig(StrictModel):
-    """Settings of the docker driver. `env_passthrough: null` is the driver's own list."""
-
-    image: str | None = None
-    dockerfile_path: HostPath | None = None
-    build: DockerBuild = Field(default_factory=DockerBuild)
-    network: NetworkSetting = "bridge"
-    working_dir: str | None = None
-    env_passthrough: tuple[str, ...] | None = None
-    env_passthrough_extra: tuple[str, ...] = ()
-    extra_mounts: tuple[str, ...] = ()
-
-    @field_validator("working_dir")
-    @classmethod
-    def _usable_working_dir(cls, path: str | None) -> str | None:
-        if path is None or path == "auto":
-            return path
-        normal = "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
-        if not path.startswith("/") or ".." in path.split("/"):
-            raise problem("expected an absolute path without '..', or 'auto'")
-        if normal in _RESERVED_WORKING_DIRS or normal.startswith("/work/"):
-            raise problem("'/', '/work' and what lies below '/work' are taken by the harness")
-        return path
-
-    @field_validator("extra_mounts")
-    @classmethod
-    def _usable_mounts(cls, mounts: tuple[str, ...]) -> tuple[str, ...]:
-        for mount in mounts:
-            if error := mount_error(mount):
-                raise problem(f"{mount!r}: {error}")
-        return mounts
-
-
-def mount_error(mount: str) -> str | None:
-    """Return what is wrong with `source:destination[:ro|rw]`, or None. A drive letter is part of the source."""
-    drive, rest = (mount[:2], mount[2:]) if re.match(r"[A-Za-z]:[\\/]", mount) else ("", mount)
-    parts = rest.split(":")
-    if len(parts) not in (2, 3) or not (drive + parts[0]).strip() or not parts[1].strip():
-        return "expected source:destination, source:destination:ro or source:destination:rw"
-    if len(parts) == 3 and parts[2] not in ("ro", "rw"):
-        return f"expected the mode ro or rw, found {parts[2]!r}"
-    if not parts[1].startswith(("/", "$", "~")):
-        return "expected an absolute destination"
-    return None
 
 
 class SandboxConfig(StrictModel):

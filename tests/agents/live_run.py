@@ -41,6 +41,13 @@ while True:
 """A home-made agent with one tool."""
 
 
+WITHOUT_LANDLOCK = """
+from pytest_codereval.sandbox import landlock
+landlock.abi = lambda: 0
+"""
+"""A conftest.py for agents that reach the repository, as they can on kernels without Landlock."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Program:
     """An agent, the fake of its model's API, and how a task and the harness's environment name them."""

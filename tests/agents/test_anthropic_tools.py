@@ -136,15 +136,17 @@ def test_files_of_any_name(edit: Use, workspace: Path, name: str) -> None:
     assert (workspace / name).read_text() == "eins\ndrei\nvier\n"
 
 
-def test_absolute_and_home_paths(edit: Use, sandbox: DirectorySandbox, tmp_path: Path) -> None:
-    edit(command="create", path=str(tmp_path / "x"), file_text="1")
+def test_absolute_and_home_paths(edit: Use, sandbox: DirectorySandbox) -> None:
+    edit(command="create", path=str(sandbox.tmp / "x"), file_text="1")
     edit(command="create", path="~/x", file_text="2")
-    assert (tmp_path / "x").read_text() == "1"
+    assert (sandbox.tmp / "x").read_text() == "1"
     assert (sandbox.home / "x").read_text() == "2"
 
 
-def test_links_are_followed_with_the_rights_of_the_agent_only(edit: Use, workspace: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
+def test_links_are_followed_with_the_rights_of_the_agent_only(
+    edit: Use, workspace: Path, sandbox: DirectorySandbox
+) -> None:
+    outside = sandbox.tmp / "outside"
     outside.write_text("there")
     (workspace / "link").symlink_to(outside)
     assert "there" in edit(command="view", path="link").output

@@ -100,7 +100,7 @@ def test_a_task_is_done_with_shims_skills_and_servers_and_told_in_the_common_voc
         say("All done."),
     )
     sandbox = stage.make_sandbox()
-    (sandbox.bin_dir / "tool").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n', encoding="utf-8")
+    (sandbox.bin_dir / "tool").write_text(f'#!/bin/sh\necho "$@" >> {sandbox.home}/calls\n', encoding="utf-8")
     (sandbox.bin_dir / "tool").chmod(0o755)
     (tmp_path / "server.py").write_text(MCP_SERVER, encoding="utf-8")
     secret = "only-the-server-may-know-this"
@@ -111,7 +111,7 @@ def test_a_task_is_done_with_shims_skills_and_servers_and_told_in_the_common_voc
     assert told.failure is None
     assert told.texts == [("assistant", "I begin."), ("assistant", "All done.")]
     assert (sandbox.workspace / "a.txt").read_text() == "two\n"
-    assert (tmp_path / "calls").read_text() == "plain\nlogin\n"
+    assert (sandbox.home / "calls").read_text() == "plain\nlogin\n"
     ends = [(one.name, one.status, one.exit_status) for one in told.calls()]
     assert ends == [
         ("Bash", "error", 3),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_codereval.errors import AgentError, Cause
+from pytest_codereval.sandbox import landlock
 from pytest_codereval.trajectory.model import ToolCall
 from tests.agents.codex_run import CLASSIC, KEY, Stage, put_codex_on_path
 from tests.fakes import FakeOpenAI, call, fault, repeat, say
@@ -253,13 +254,21 @@ def test_the_harness_ends_the_run_by_admitting_no_further_call(play: Play) -> No
     assert len(told.model_calls) == 2
 
 
-def test_plan_lets_nothing_be_written(play: Play) -> None:
+def test_plan_lets_nothing_be_written(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landlock, "abi", lambda: 0)
     stage = play(call("Bash", command="touch made; echo tried"), say("planned"))
     stage.start(permission_mode="plan")
     told = stage.ask()
     assert told.failure is None
     assert "Read-only file system" in told.calls("Bash")[0].output
     assert not (stage.sandbox.workspace / "made").exists()
+
+
+@pytest.mark.skipif(landlock.abi() < landlock.FILES, reason="the kernel's Landlock does not restrict files")
+def test_plan_is_refused_where_codex_cannot_make_its_own_sandbox(play: Play) -> None:
+    with pytest.raises(AgentError, match=r"agent\.permission_mode.*'tempdir'") as caught:
+        play(say("nothing")).start(permission_mode="plan")
+    assert caught.value.cause is Cause.CONFIGURATION
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 from ..fakes import Fake, Request, call, fault, say, turn
 from ..fakes.turns import Entry
 from ..plugin.conftest import Repo
-from .live_run import PROGRAMS, Program
+from .live_run import PROGRAMS, WITHOUT_LANDLOCK, Program
 
 DEADLINE = 60.0
 
@@ -86,7 +87,7 @@ class Scene:
         self.places = repo.path / "t"
         self.places.mkdir()
         self._monkeypatch = monkeypatch
-        repo.file("conftest.py", AT_THE_END)
+        repo.file("conftest.py", textwrap.dedent(AT_THE_END) + WITHOUT_LANDLOCK)
         monkeypatch.setenv("TMPDIR", str(self.places))
 
     def daemons(self) -> Any:

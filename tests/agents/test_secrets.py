@@ -17,7 +17,7 @@ from pytest_codereval.text import head, shorten, tail
 
 from ..fakes import call, fault, repeat, say
 from ..plugin.conftest import Repo
-from .live_run import PROGRAMS, Program
+from .live_run import PROGRAMS, WITHOUT_LANDLOCK, Program
 
 KEY = "sk-test-SECRET/0123456789+abcdefghij"
 OTHER_KEY = "other-SECRET-9876543210-zyxwvu"
@@ -93,6 +93,7 @@ def stage(repo: Repo, program: Program, monkeypatch: pytest.MonkeyPatch) -> list
     key = repo.path / "key"
     key.write_text(KEY, encoding="utf-8")
     repo.file("look.py", LOOK)
+    repo.file("conftest.py", WITHOUT_LANDLOCK)
     criteria = [
         {name: value.replace("{key}", str(key)) if isinstance(value, str) else value for name, value in each.items()}
         | {"description": f"number {number}"}

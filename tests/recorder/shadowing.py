@@ -35,6 +35,9 @@ class Answering:
         self.requests.append(request)
         return self._function(request)
 
+    def caller_left(self) -> None:
+        pass
+
     def reset(self) -> None:
         self.resets += 1
 
@@ -142,6 +145,8 @@ def record(*argv: str, tool: str = "uip", count: int | None = None, end: bool = 
 
 class Box:
     """Runs programs as a sandbox does, with a PATH and a HOME of its own."""
+
+    driver = "tempdir"
 
     def __init__(self, path: str, home: Path) -> None:
         self.env = {"PATH": path, "HOME": str(home)}

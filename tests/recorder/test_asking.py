@@ -332,7 +332,7 @@ def test_a_place_that_cannot_be_opened_is_not_there(tmp_path: Path, monkeypatch:
         raise OSError(errno.EMFILE, "too many open files")
 
     folder = os.open(tmp_path, os.O_RDONLY)
-    pool = places.Places(folder)
+    pool = places.Places(folder, 0o600)
     names = {"0", "1", "room"}
     for number in (0, 1):
         (tmp_path / f"{number}.claim").touch()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pytest_codereval.recorder.answering import ShimPlan
 from pytest_codereval.recorder.shims import shim as shim_module
 from pytest_codereval.recorder.shims.shell_text import printf_format, quote
-from pytest_codereval.recorder.shims.shim import find_interpreter, render
+from pytest_codereval.recorder.shims.shim import find_interpreter, render, runner
 
 from .shadowing import Shadow, Tool
 
@@ -202,7 +202,7 @@ def test_the_mark_is_emptied_when_no_line_can_be_sent(tmp_path: Path, interprete
     (spool / "index").mkdir()
     (spool / "ok").write_text("ok\n")
     shim = tmp_path / "uip"
-    shim.write_bytes(render(Tool("uip", 4, "out\n"), spool, shim, interpreter))
+    shim.write_bytes(render(Tool("uip", 4, "out\n"), spool, interpreter, runner("uip", shim, interpreter)))
     shim.chmod(0o755)
     result = subprocess.run([shim], capture_output=True, check=False)
     assert (result.returncode, result.stdout) == (4, b"out\n")
@@ -287,7 +287,7 @@ def test_a_shim_runs_no_other_program(shadow: Shadow, interpreter: str) -> None:
 
 
 AWKWARD_SHIMS = [
-    render(plan, Path("/tmp/a'b/spool"), Path("/tmp/a'b/bin/uip"), "/bin/dash")
+    render(plan, Path("/tmp/a'b/spool"), "/bin/dash", runner("uip", Path("/tmp/a'b/bin/uip"), "/bin/dash"))
     for plan in (
         *(Tool("uip", 0, text, text) for text in (*REPLIES, "x'%\\\n" * 200_000)),
         *(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_codereval.errors import CoderEvalError
+from pytest_codereval.sandbox import landlock
 from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.task.loader import load_task
@@ -40,6 +41,12 @@ def make_sandbox() -> Iterator[MakeSandbox]:
 @pytest.fixture
 def sandbox(make_sandbox: MakeSandbox) -> DirectorySandbox:
     return make_sandbox()
+
+
+@pytest.fixture
+def without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a kernel whose Landlock restricts no files: what it would prevent has to be noticed there."""
+    monkeypatch.setattr(landlock, "abi", lambda: 0)
 
 
 @pytest.fixture

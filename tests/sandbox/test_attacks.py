@@ -54,6 +54,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("whose", [KEEPER, SUPERVISOR], ids=["keeper", "supervisor"])
 @pytest.mark.parametrize(("change", "name"), CHANGES)
+@pytest.mark.usefixtures("without_landlock")
 def test_later_trials_do_not_inherit_what_an_agent_changed(
     make_sandbox: MakeSandbox, whose: str, change: str, name: str
 ) -> None:
@@ -172,6 +173,7 @@ GONE = {
 
 
 @pytest.mark.parametrize("how", GONE)
+@pytest.mark.usefixtures("without_landlock")
 def test_a_workspace_that_the_agent_took_away_is_empty_evidence(
     sandbox: DirectorySandbox, tmp_path: Path, how: str
 ) -> None:
@@ -257,6 +259,7 @@ def test_permissions_that_an_agent_takes_away_harm_nobody(tmp_path: Path) -> Non
     assert above[4] == "fine ['a'] 0 ()"
 
 
+@pytest.mark.usefixtures("without_landlock")
 def test_a_place_that_was_removed_is_left_without_a_trace(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
     first = make_sandbox(root_parent=tmp_path)
     agent(first, 'rm -rf "$(dirname "$(dirname "$PWD")")"')
@@ -305,6 +308,7 @@ def test_a_copy_that_fails_half_way_leaves_nothing(
     assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.usefixtures("without_landlock")
 def test_a_supervisor_that_was_changed_is_replaced(make_sandbox: MakeSandbox) -> None:
     sandbox = make_sandbox()
     before = supervision.supervisor().pid

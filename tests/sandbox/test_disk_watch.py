@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pytest_codereval.sandbox import disk_watch
 from pytest_codereval.sandbox.disk_watch import DiskWatch
 from pytest_codereval.sandbox.protocol import Phase
 
+from . import isolated
 from .conftest import MakeSandbox
 
 
@@ -64,3 +66,14 @@ def test_a_full_disk_is_told_without_a_limit(tmp_path: Path, monkeypatch: pytest
     fault = watch_until_stopped(tmp_path, None)
     assert fault is not None
     assert "free on the disk" in str(fault)
+
+
+FILLER = "cd /; env -i PATH=$PATH sh -c 'i=0; while :; do head -c 1000000 /dev/urandom >{folder}/f$i; i=$((i+1)); done'"
+
+
+@pytest.mark.parametrize("kind", ["tempdir", "bubblewrap", "docker"])
+def test_one_that_hides_what_it_belongs_to_is_stopped_too(kind: str) -> None:
+    with contextlib.closing(isolated.create(kind, limits={"max_disk_mb": 40})) as sandbox:
+        with pytest.raises(TrialError, match=r"limits\.max_disk_mb") as caught:
+            sandbox.run(["sh", "-c", FILLER.format(folder=sandbox.workspace)], phase=Phase.AGENT, timeout=60)
+        assert caught.value.cause is Cause.OUT_OF_SPACE

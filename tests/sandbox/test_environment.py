@@ -44,7 +44,9 @@ def test_only_what_is_allowed_gets_through(make_sandbox: MakeSandbox, variables:
     assert {line.partition("=")[0] for line in shown} - base <= {"PWD", "_", "SHLVL", "OLDPWD"}
     sandbox.begin_grading()
     graders = {"CODEREVAL_PHASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX"}
-    assert set(sandbox.environment(Phase.GRADE)) == base | graders
+    assert set(sandbox.environment(Phase.RUN)) == base | graders
+    git = {f"GIT_CONFIG_{name}" for name in ("COUNT", "KEY_0", "VALUE_0", "KEY_1", "VALUE_1")}
+    assert set(sandbox.environment(Phase.GRADE)) == base | graders | git
 
 
 def test_home_and_tmpdir_are_the_trials_own_and_outside_the_workspace(sandbox: DirectorySandbox) -> None:
@@ -147,7 +149,7 @@ def test_programs_in_a_withheld_checkout_work_without_naming_it(
     assert str(tmp_path / "checkout") not in "\n".join(sandbox.environment(Phase.AGENT).values())
     assert out(sandbox, "own-tool", Phase.AGENT) == "ran"
     sandbox.begin_grading()
-    assert sandbox.environment(Phase.GRADE)["PATH"].split(":")[0] == folder
+    assert sandbox.environment(Phase.GRADE)["PATH"].split(":")[:2] == [str(sandbox.launcher_dir / "bin"), folder]
 
 
 def test_a_virtual_environment_in_the_checkout_stays_one_for_the_agent(
@@ -191,7 +193,7 @@ def test_python_and_python3_are_both_there(
             expected = "found" if present else str(sys.version_info[0])
             assert out(sandbox, f"{name} -c 'import sys; print(sys.version_info[0])'", phase) == expected
     if len(present) == 2:
-        assert sandbox.environment(Phase.GRADE)["PATH"] == str(folder)
+        assert sandbox.environment(Phase.RUN)["PATH"] == str(folder)
 
 
 def test_shims_come_first_then_mocks_for_the_agent_only(sandbox: DirectorySandbox) -> None:

@@ -145,12 +145,14 @@ def test_variables_are_laid_over_the_environment(sandbox: DirectorySandbox) -> N
     assert result.stdout_text == f"x y {sandbox.environment(Phase.GRADE)['HOME']}\n"
 
 
+@pytest.mark.usefixtures("without_landlock")
 def test_a_removed_workspace_is_a_failing_command(sandbox: DirectorySandbox) -> None:
     sandbox.run(["sh", "-c", 'rm -rf "$PWD"'], phase=Phase.AGENT, timeout=9)
     assert sandbox.run(["true"], phase=Phase.AGENT, timeout=9).exit_status == 126
     assert sh(sandbox, "true").exit_status == 126
 
 
+@pytest.mark.usefixtures("without_landlock")
 def test_a_workspace_replaced_by_a_link_is_not_entered(sandbox: DirectorySandbox, tmp_path: Path) -> None:
     (tmp_path / "answer").write_text("secret")
     sandbox.run(["sh", "-c", f"cd .. && rmdir workspace && ln -s {tmp_path} workspace"], phase=Phase.AGENT, timeout=9)
@@ -159,6 +161,7 @@ def test_a_workspace_replaced_by_a_link_is_not_entered(sandbox: DirectorySandbox
     assert not sandbox.files.exists("answer")
 
 
+@pytest.mark.usefixtures("without_landlock")
 def test_a_new_workspace_in_the_place_of_the_old_one_counts(sandbox: DirectorySandbox) -> None:
     script = "cd .. && rm -rf workspace && mkdir workspace && echo x >workspace/a"
     sandbox.run(["sh", "-c", script], phase=Phase.AGENT, timeout=9)

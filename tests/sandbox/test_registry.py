@@ -48,10 +48,10 @@ def test_a_lock_is_held_before_anything_else_is_there(place: Path) -> None:
 @needs_linux
 def test_what_a_killed_harness_left_is_swept_at_the_next_start(tmp_path: Path) -> None:
     tag = new_tag()
-    with start_owner(f"mkdir -p a/b; chmod 0 a/b a; touch ../ready; sleep {tag}", tmp_path) as owner:
+    with start_owner(f"mkdir -p a/b; chmod 0 a/b a; touch ready; sleep {tag}", tmp_path) as owner:
         assert owner.stdout is not None
         root = Path(owner.stdout.readline().strip())
-        wait_until((root / "ready").exists)
+        wait_until((root / "workspace" / "ready").exists)
         owner.kill()
         owner.wait()
     wait_until(lambda: not alive(tag))

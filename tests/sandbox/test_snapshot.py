@@ -47,15 +47,19 @@ def test_files_are_copied_and_listed(source: Path, target: Path) -> None:
 def test_links_that_lead_to_something_copied_are_kept(source: Path, target: Path) -> None:
     (source / "d").mkdir()
     (source / "d" / "a").write_text("x")
-    kept = {"one": "d/a", "d/two": "../d/a", "three": "d", "d/four": ".."}
-    dropped = {"out": "../secret", "abs": str(source / "d" / "a"), "etc": "/etc/passwd", "chain": "one", "gone": "none"}
+    kept = {"one": "d/a", "d/two": "../d/a", "three": "d", "d/four": "..", "chain": "one", "through": "three/a"}
+    kept |= {"abs": str(source / "d" / "a"), "d/abs": f"{source}/d"}
+    dropped = {"out": "../secret", "etc": "/etc/passwd", "far": "chain-out", "chain-out": "out", "gone": "none"}
+    dropped |= {"loop": "loop2", "loop2": "loop", "back": f"../{source.name}/d", "python": "/usr/bin/env"}
     (source.parent / "secret").write_text("s")
     for name, text in (kept | dropped).items():
         (source / name).symlink_to(text)
     manifest = snapshot(source, target)
     assert set(manifest.links) == set(kept)
     assert {each.path for each in manifest.skipped} == set(dropped)
-    assert (target / "d" / "two").read_text() == "x"
+    for name in ("d/two", "chain", "through", "abs", "d/abs/a"):
+        assert (target / name).read_text() == "x"
+    assert (target / "abs").readlink() == Path("d/a")
 
 
 def test_what_is_dangerous_is_skipped_with_the_reason(source: Path, target: Path) -> None:

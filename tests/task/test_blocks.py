@@ -97,7 +97,7 @@ def test_a_blank_system_prompt_is_none() -> None:
 @pytest.mark.parametrize(
     ("sandbox", "key", "expected"),
     [
-        ({"driver": "podman"}, "driver", "'tempdir', 'bubblewrap' or 'docker'"),
+        ({"driver": "podman"}, "driver", "expected one of tempdir, bubblewrap, docker"),
         ({"template_sources": [{"path": "x"}]}, "template_sources[0]", "'type' is missing"),
         ({"template_sources": [{"type": "template", "path": "x"}]}, "template_sources[0]", "mean 'template_dir'"),
         ({"template_sources": [{"type": "template_dir", "path": ""}]}, "template_sources[0].path", "found none"),
@@ -122,10 +122,24 @@ def test_a_blank_system_prompt_is_none() -> None:
         ({"env_passthrough": ["A=b"]}, "env_passthrough", "'A=b'"),
         ({"docker": {"working_dir": "/work/x"}}, "docker.working_dir", "taken"),
         ({"docker": {"working_dir": "app"}}, "docker.working_dir", "absolute"),
-        ({"docker": {"network": "host"}}, "docker.network", "'bridge' or 'none'"),
-        ({"docker": {"extra_mounts": ["/a:/b:rwx"]}}, "docker.extra_mounts", "rwx"),
-        ({"docker": {"extra_mounts": ["/a"]}}, "docker.extra_mounts", "source:destination"),
-        ({"docker": {"extra_mounts": ["/a:b"]}}, "docker.extra_mounts", "absolute destination"),
+        ({"docker": {"network": "host"}}, "docker.network", "expected none, bridge"),
+        ({"docker": {"working_dir": "/usr"}}, "docker.working_dir", "folder of the system"),
+        ({"docker": {"extra_mounts": ["/a:/b:rwx"]}}, "docker.extra_mounts[0]", "rwx"),
+        ({"docker": {"extra_mounts": ["/a:/x", "/a"]}}, "docker.extra_mounts[1]", "source:destination"),
+        ({"docker": {"extra_mounts": ["/a:b"]}}, "docker.extra_mounts[0]", "absolute destination"),
+        ({"docker": {"extra_mounts": ["/a:/b:ro:rw"]}}, "docker.extra_mounts[0]", "source:destination"),
+        ({"docker": {"extra_mounts": ["/a:/b/../etc"]}}, "docker.extra_mounts[0]", "without '..'"),
+        ({"docker": {"extra_mounts": ["/a://proc/./self"]}}, "docker.extra_mounts[0]", "/proc/self"),
+        ({"docker": {"extra_mounts": [7]}}, "docker.extra_mounts[0]", "or a mapping"),
+        ({"docker": {"extra_mounts": [{"source": "/a"}]}}, "docker.extra_mounts[0].target", "missing"),
+        ({"docker": {"extra_mounts": [{"source": "/a", "target": "/etc"}]}}, "docker.extra_mounts[0].target", "/etc"),
+        ({"docker": {"extra_mounts": [{"source": "/a", "target": "/b", "mode": "w"}]}},
+         "docker.extra_mounts[0].mode", "'ro' or 'rw'"),
+        ({"docker": {"extra_mounts": [{"source": "/a", "target": "/b", "share": True}]}},
+         "docker.extra_mounts[0].share", "did you mean 'shared'"),
+        ({"docker": {"extra_mounts": [{"source": "/a", "target": "/b", "shared": True}]}},
+         "docker.extra_mounts[0].shared", "mode: rw"),
+        ({"docker": {"env_passthrough_extra": ["A=b"]}}, "docker.env_passthrough_extra", "'A=b'"),
         ({"limits": {"max_cpus": 0}}, "limits.max_cpus", "more than 0"),
         ({"node": {"packages": ["x"]}}, "node.packages", "unknown key"),
         ({"ignore_patterns": [""]}, "ignore_patterns", "names nothing"),
@@ -145,6 +159,9 @@ def test_a_mistake_in_the_sandbox_is_one_problem_at_its_key(sandbox: Any, key: s
         {"template_sources": [{"type": "repo", "url": "u"}, {"type": "template_dir", "path": "../../shared"}]},
         {"env": {"A": "x"}, "env_passthrough": ["UIPATH_*", "HOME_OF_X"]},
         {"docker": {"working_dir": "auto", "extra_mounts": ["~/.x:/x:rw", "${A}:$B", "C:\\x:/y:ro"]}},
+        {"docker": {"extra_mounts": [{"source": "$A", "target": "~/x", "mode": "rw", "shared": True}]}},
+        {"docker": {"env_passthrough": None, "env_passthrough_extra": ["UIPATH_*"]}},
+        {"docker": {"working_dir": "/usr/src/app"}},
         {"docker": {"build": {"args": {"A": "b"}, "buildkit": True}}, "driver": "docker"},
         {"limits": {"max_memory_mb": 10, "max_cpus": 0.5, "max_pids": 5, "max_disk_mb": 1, "timeout": 3}},
     ],
@@ -170,3 +187,20 @@ def test_the_model_survives_being_dumped_and_read_again() -> None:
     ).task  # fmt: skip
     assert Task.model_validate(task.model_dump(mode="json")) == task
     assert Task.model_validate(task.model_dump(mode="json", exclude_unset=True)) == task
+
+
+def test_mounts_have_one_form_however_they_are_written() -> None:
+    written = ["/a:/b", "C:\\x:/y:rw", {"source": "/a", "target": "/b"}]
+    docker = load(sandbox={"docker": {"extra_mounts": written}}).task.sandbox.docker
+    assert [(mount.source, mount.target, mount.mode, mount.shared) for mount in docker.mounts] == [
+        ("/a", "/b", "ro", False),
+        ("C:\\x", "/y", "rw", False),
+        ("/a", "/b", "ro", False),
+    ]
+    assert docker.extra_mounts[:2] == ("/a:/b", "C:\\x:/y:rw")
+
+
+def test_home_and_path_are_never_let_through() -> None:
+    passed = {"env_passthrough": ["HOME", "A", "PATH"], "env_passthrough_extra": ["B", "A"]}
+    assert load(sandbox={"docker": passed}).task.sandbox.docker.passed_names == ("A", "B")
+    assert load(sandbox={"docker": {"env_passthrough": None}}).task.sandbox.docker.passed_names == ()

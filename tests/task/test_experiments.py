@@ -31,7 +31,7 @@ def _load(folder: Path, **content: Any) -> Experiment:
          "variants[0].initial_prompt_file", "exclude"),
         ({"defaults": {"repeats": 0}}, "defaults.repeats", "more than 0"),
         ({"defaults": {"repeats": 100}}, "defaults.repeats", "at most 99"),
-        ({"defaults": {"driver": "vm"}}, "defaults.driver", "'tempdir'"),
+        ({"defaults": {"driver": "vm"}}, "defaults.driver", "expected one of tempdir"),
         ({"defaults": {"agent": {"modle": "x"}}}, "defaults.agent.modle", "did you mean 'model'"),
         ({"defaults": {"agent": {"type": "claud-code"}}}, "defaults.agent.type", "did you mean 'claude-code'"),
         ({"defaults": {"simulation": {"gaol": "x"}}}, "defaults.simulation.gaol", "did you mean 'goal'"),

@@ -10,6 +10,7 @@ from ... import clock
 from ...sandbox.protocol import Phase
 from ...text import cut
 from ..protocol import time_is_up
+from ..shells import in_bash
 from .outcome import InvalidInput, Outcome
 
 if TYPE_CHECKING:
@@ -24,13 +25,6 @@ OUTPUT_LIMIT = 8_000_000
 SHOWN = 30_000
 """Characters of a tool's output that the model sees."""
 
-_START = """
-for shell in /bin/bash /usr/bin/bash /usr/local/bin/bash /bin/sh
-do [ -x "$shell" ] && exec "$shell" -c "$1" bash
-done
-echo "no shell was found" >&2
-exit 127
-"""
 _COMMAND = """
 exec 2>&1
 cd -- "$(command -p cat {place} 2>/dev/null)" >/dev/null 2>&1 || cd {workspace} || exit 1
@@ -71,7 +65,7 @@ class Shell:
         allowed = _left(deadline)
         script = _COMMAND.format(place=shlex.quote(self._place), workspace=shlex.quote(str(self._sandbox.workspace)))
         result = self._sandbox.run(
-            ["/bin/sh", "-c", _START, "sh", script],
+            in_bash(script),
             phase=Phase.AGENT,
             timeout=allowed,
             output_limit=OUTPUT_LIMIT,

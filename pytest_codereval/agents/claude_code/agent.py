@@ -15,14 +15,16 @@ from ...redaction import redact
 from ...sandbox.protocol import Phase, ProcessResult
 from ...trajectory.model import Event
 from ..gateway.server import Gateway
+from ..installed import find_installed
 from ..limits import is_capped
+from ..named_files import expose_servers
 from ..program import Launch, run_program
 from ..protocol import Job
 from .calls import ModelCalls
 from .options import arguments, mistake, settings, settings_file, sources
 from .program_file import find_program, surroundings_of
 from .reader import StreamReader
-from .surroundings import CONFIG_FOLDER, program_environment, refuse_foreign_files
+from .surroundings import CONFIG_FOLDER, QUIET, program_environment, refuse_foreign_files
 
 if TYPE_CHECKING:
     from ...task.agent_models import ClaudeCodeAgent
@@ -51,8 +53,8 @@ class TheAgent:
         """See `protocol.Agent.start`."""
         self._job = job
         config = cast("ClaudeCodeAgent", job.config)
-        self._program = os.path.realpath(find_program())
-        job.sandbox.expose(surroundings_of(self._program))
+        expose_servers(job)
+        self._program = find_installed(job, "claude", find_program, surroundings_of, QUIET).path
         self._settings = settings(job, config)
         self._gateway = Gateway(
             "anthropic", job.admit, one_at_a_time=is_capped(job.task.run_limits), serve=job.sandbox.serve

@@ -13,20 +13,20 @@ ADVICE = "install it with `pip install claude-agent-sdk` or `npm install -g @ant
 
 
 def find_program() -> str:
-    """The absolute path of `claude`: on the harness's own PATH, else the one that claude-agent-sdk carries.
+    """The real path of `claude`: on the harness's own PATH, else the one that claude-agent-sdk carries.
 
     Raises AgentError(AGENT_UNAVAILABLE) that says how to install it.
     """
     found = shutil.which("claude")
     if found is not None:
-        return str(Path(found).absolute())
+        return os.path.realpath(found)
     bundled = _bundled()
     if bundled is not None:
-        return bundled
+        return os.path.realpath(bundled)
     raise AgentError(Cause.AGENT_UNAVAILABLE, f"the program `claude` is not on PATH; {ADVICE}")
 
 
-def surroundings_of(program: str) -> Path:
+def surroundings_of(program: str | Path) -> Path:
     """What a sandbox has to show for the program to run: itself, or the package of what Node.js runs."""
     file = Path(os.path.realpath(program))
     return file.parent if file.suffix in (".js", ".cjs", ".mjs") else file

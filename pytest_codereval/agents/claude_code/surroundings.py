@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
+from types import MappingProxyType
 
 from ...errors import AgentError, Cause
 from ...sandbox.protocol import Phase, Sandbox
@@ -36,6 +37,9 @@ _DEFAULTS = {
     "CLAUDE_CODE_MAX_RETRIES": "2",
 }
 """Each can be set otherwise in `sandbox.env`."""
+
+QUIET = MappingProxyType({name: "1" for name in _DEFAULTS if name.startswith(("CLAUDE_CODE_DISABLE_", "DISABLE_"))})
+"""What keeps the program from doing more than it is asked for."""
 
 _MEMORY_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", ".claude/CLAUDE.md", ".claude/rules/**")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Generator, Iterable, Iterator
-from pathlib import Path
 from typing import cast
 
 from ...errors import AgentError, Cause
 from ...redaction import redact
 from ...sandbox.protocol import Phase
-from ...text import tail
 from ...trajectory.model import Event, ModelCall, ToolCall
 from ..gateway.server import Gateway
+from ..installed import find_installed
 from ..limits import is_capped
+from ..named_files import expose_servers
 from ..program import SYSTEM_PATH, Launch, run_program
 from ..protocol import Job
 from .installation import find_program, surroundings_of
@@ -24,12 +24,13 @@ from .settings import TOKEN_VARIABLE, config_toml, tool_lists
 
 CONFIG_FOLDER = ".codex"
 SETTINGS_FILE = f"{CONFIG_FOLDER}/config.toml"
-MACHINE_SETTINGS = Path("/etc/codex")
-"""Settings of the machine, which Codex reads whatever else it is told."""
+MACHINE_SETTINGS = "/etc/codex"
+"""Settings of the sandbox's system, which Codex reads whatever else it is told."""
 
-START_TIMEOUT = 60.0
-"""Seconds that the program may take to tell its version."""
+TIMEOUT = 60.0
+"""Seconds for each step of laying out its place."""
 
+_LIST = 'for file in "$1"/*.toml; do [ ! -e "$file" ] || printf "%s\\n" "$file"; done'
 _LINK = 'while [ $# -gt 0 ]; do mkdir -p "${2%/*}" && ln -s "$1" "$2" || exit 1; shift 2; done'
 
 
@@ -39,7 +40,7 @@ class TheAgent:
     def __init__(self) -> None:
         self._job: Job | None = None
         self._gateway: Gateway | None = None
-        self._program = Path()
+        self._program = ""
         self._settings = b""
         self._thread_id: str | None = None
         self._runs = 0
@@ -50,25 +51,17 @@ class TheAgent:
         """See `protocol.Agent.start`. Raises AgentError."""
         self._job = job
         _refuse_unshadowed(job)
-        self._program = find_program()
-        job.sandbox.expose(surroundings_of(self._program))
-        version = self._version(job)
+        _refuse_second_sandbox(job)
+        expose_servers(job)
+        found = find_installed(job, "codex", find_program, surroundings_of, self._environment(job))
+        self._program = found.path
         self._gateway = gateway = Gateway(
             "openai", job.admit, one_at_a_time=is_capped(job.task.run_limits), serve=job.sandbox.serve
         )
         self._settings = config_toml(job, gateway.url).encode()
         job.sandbox.write_home(SETTINGS_FILE, self._settings)
         self._link_skills(job)
-        self._describe(job, version)
-
-    def _version(self, job: Job) -> str:
-        result = job.sandbox.run(
-            [str(self._program), "--version"], phase=Phase.AGENT, timeout=START_TIMEOUT, env=self._environment(job)
-        )
-        if result.exit_status != 0:
-            said = tail((result.stderr_text or result.stdout_text).strip(), 500)
-            raise AgentError(Cause.AGENT_UNAVAILABLE, f"{self._program} --version exited {result.exit_status}: {said}")
-        return result.stdout_text.strip().rpartition(" ")[2]
+        self._describe(job, found.version.rpartition(" ")[2])
 
     def _environment(self, job: Job) -> dict[str, str]:
         token = {TOKEN_VARIABLE: self._gateway.token} if self._gateway is not None else {}
@@ -84,7 +77,7 @@ class TheAgent:
         if not pairs:
             return
         argv = ["/bin/sh", "-c", _LINK, "sh", *pairs]
-        result = job.sandbox.run(argv, phase=Phase.AGENT, timeout=START_TIMEOUT, env={"PATH": SYSTEM_PATH})
+        result = job.sandbox.run(argv, phase=Phase.AGENT, timeout=TIMEOUT, env={"PATH": SYSTEM_PATH})
         if result.exit_status != 0:
             raise AgentError(Cause.SANDBOX, f"the skills cannot be laid out for codex: {result.stderr_text.strip()}")
 
@@ -92,11 +85,11 @@ class TheAgent:
         job.artifacts.mkdir(parents=True, exist_ok=True)
         told = {
             "agent": "codex",
-            "program": str(self._program),
+            "program": self._program,
             "version": version,
             "not_enforced": tool_lists(job.config).not_enforced,
             "plugins": "only their skills are used" if job.skills.plugins else "none",
-            "machine_settings": sorted(map(str, MACHINE_SETTINGS.glob("*.toml"))),
+            "machine_settings": _machine_settings(job),
         }
         (job.artifacts / "agent.json").write_text(redact(json.dumps(told, indent=2)) + "\n", encoding="utf-8")
 
@@ -112,7 +105,7 @@ class TheAgent:
             raise AgentError(Cause.AGENT_CRASH, f"{SETTINGS_FILE} of the sandbox cannot be written: {error}") from error
         reader = Reader(self._runs)
         resumed = ["resume", self._thread_id] if self._thread_id else []
-        argv = [str(self._program), "exec", "--json", "--skip-git-repo-check", *resumed, "-"]
+        argv = [self._program, "exec", "--json", "--skip-git-repo-check", *resumed, "-"]
         stdin = prompt.encode("utf-8", "backslashreplace")
         launch = Launch(argv, self._environment(job), stdin, private_output=True)
         events = cast("Generator[Event]", run_program(job, launch, reader, deadline, gateway))
@@ -155,6 +148,12 @@ class TheAgent:
             )
 
 
+def _machine_settings(job: Job) -> list[str]:
+    argv = ["/bin/sh", "-c", _LIST, "sh", MACHINE_SETTINGS]
+    found = job.sandbox.run(argv, phase=Phase.AGENT, timeout=TIMEOUT, env={"PATH": SYSTEM_PATH})
+    return sorted(found.stdout_text.splitlines())
+
+
 def _refuse_unshadowed(job: Job) -> None:
     """Codex puts a folder with its own `rg` before everything else on PATH, and its read-only mode stops the shims."""
     sandbox = job.task.sandbox
@@ -166,4 +165,14 @@ def _refuse_unshadowed(job: Job) -> None:
         raise AgentError(
             Cause.CONFIGURATION,
             "agent.permission_mode: under plan codex lets its commands write nothing, so record_cli cannot record",
+        )
+
+
+def _refuse_second_sandbox(job: Job) -> None:
+    """In its read-only mode Codex keeps its commands in a sandbox of its own, made by bubblewrap."""
+    if job.config.permission_mode == "plan" and job.sandbox.described.get("sandboxes_inside") is False:
+        raise AgentError(
+            Cause.CONFIGURATION,
+            "agent.permission_mode: under plan codex makes a sandbox of its own, which cannot be made inside that of "
+            f"the driver {job.sandbox.driver!r} here",
         )

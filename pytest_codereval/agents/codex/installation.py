@@ -32,10 +32,10 @@ def find_program(path: str | None = None) -> Path:
     )
 
 
-def surroundings_of(program: Path) -> Path:
+def surroundings_of(program: str | Path) -> Path:
     """What a sandbox has to show for the program to run: the folder of the npm package's build, else the program."""
-    folder = program.parent.parent
-    return folder if folder.parent.name == "vendor" else program
+    folder = Path(program).parent.parent
+    return folder if folder.parent.name == "vendor" else Path(program)
 
 
 def _natives(package: Path) -> list[Path]:

@@ -14,6 +14,7 @@ from ...task.program_rules import below_home
 from ...task.program_template import filled, placeholders_in
 from ...trajectory.model import Event, ModelCall, ModelFault
 from ..limits import is_capped
+from ..named_files import expose_named
 from ..program import Launch, LineReader, run_program
 from ..protocol import Job
 from .placing import find_program, place_skills
@@ -44,6 +45,7 @@ class TheAgent:
         self._job = job
         self._config: CommandAgent = config
         self._parser = self._find_parser()
+        expose_named(job, (*config.command, *(config.resume_command or ())))
         if config.api != "none":
             from ..gateway.server import Gateway
 

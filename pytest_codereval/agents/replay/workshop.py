@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
-import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from ... import clock
 from ...errors import AgentError, Cause
 from ...sandbox.protocol import Phase, ProcessResult
 from ...trajectory.model import ToolCall, ToolStatus
+from ..shells import in_bash
 
 if TYPE_CHECKING:
     from ...sandbox.protocol import Sandbox
@@ -27,7 +27,7 @@ command pwd -P >| "$2"
 exit "$1"
 """
 _ALONE = 'cd -- "$2" || exit 1; eval "$1"'
-_BACKGROUND = '"$1" -c "$2" </dev/null >/dev/null 2>&1 &'
+_BACKGROUND = '"${BASH:-/bin/sh}" -c "$1" </dev/null >/dev/null 2>&1 &'
 _READ = 'command -p cat -- "$1"'
 _WRITE = 'command -p mkdir -p -- "$2" && command -p cat > "$1"'
 _DELETE = 'command -p rm -f -- "$1"'
@@ -50,7 +50,6 @@ class Workshop:
     def __init__(self, sandbox: Sandbox, keeps_directory: bool) -> None:
         self._sandbox = sandbox
         self._keeps_directory = keeps_directory
-        self._shell = shutil.which("bash") or "/bin/sh"
 
     def can_do(self, call: ToolCall) -> bool:
         """Whether a recorded call is done anew: it was done when it was recorded, and the record says all of it.
@@ -85,16 +84,16 @@ class Workshop:
     def _bash(self, call: ToolCall, deadline: float) -> Done:
         command = str(call.parameters["command"])
         if call.parameters.get("run_in_background") is True:
-            result = self._run([self._shell, "-c", _BACKGROUND, "sh", self._shell, command], deadline)
+            result = self._run(in_bash(_BACKGROUND, command), deadline)
             return Done("success" if result.exit_status == 0 else "error", "(replay: started in the background)")
         workspace = str(self._sandbox.workspace)
         own = (call.parameters.get(key) for key in _DIRECTORY_KEYS)
         folder = next((value for value in own if isinstance(value, str) and value), None)
         if self._keeps_directory and call.parent_id is None and folder is None:
             memory = f"{self._sandbox.home}/.codereval-replay"
-            argv = [self._shell, "-c", _FOLLOWED, "bash", command, memory, workspace]
+            argv = in_bash(_FOLLOWED, command, memory, workspace)
         else:
-            argv = [self._shell, "-c", _ALONE, "bash", command, posixpath.join(workspace, folder or "")]
+            argv = in_bash(_ALONE, command, posixpath.join(workspace, folder or ""))
         result = self._run(argv, deadline)
         output = result.stdout_text + result.stderr_text
         if result.timed_out:

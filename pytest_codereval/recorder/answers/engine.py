@@ -102,6 +102,9 @@ class Answers:
         for tool in self._tools.values():
             tool.reset()
 
+    def caller_left(self) -> None:
+        """See `answering.Answerer`. What a rule or handler has begun is finished: it may have effects."""
+
     def save(self) -> None:
         """Write what was recorded into the cassettes. A tool that recorded nothing leaves its cassette as it was.
 

@@ -118,7 +118,17 @@ class ToolAnswers:
             return ShimPlan(self.name, stdout=stdout, stderr=stderr, exit_status=step.exit_status)
         if not self.matches_something and self.fallback == (PassthroughStep(),) and self.record_to is None:
             return ShimPlan(self.name, passthrough=True)
-        return ShimPlan(self.name, asks=True, variables=self.variables)
+        return ShimPlan(self.name, asks=True, may_run_real=self._may_run_real, variables=self.variables)
+
+    @property
+    def _may_run_real(self) -> bool:
+        """Whether an answer may be to run the real program: handlers decide that when they are called."""
+        steps = (*self.fallback, *(step for rule in self.rules for step in rule.steps))
+        return (
+            self.record_to is not None
+            or self.handler is not None
+            or any(isinstance(step, PassthroughStep | HandlerStep) for step in steps)
+        )
 
     def _replay(self, table: ToolTable, trial: str) -> Replay | None:
         path = table.replay_from

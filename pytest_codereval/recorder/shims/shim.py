@@ -37,6 +37,9 @@ MAX_TRIES = 8
 MAX_ROUNDS = 1000
 """How often a shim looks for a place to wait before it says that it gets no answer."""
 
+NEEDED_BY_SHIMS = frozenset({"cat", "env"})
+"""The programs that shims themselves run, by absolute paths."""
+
 _DASHES = ("/bin/dash", "/usr/bin/dash")
 _ENVS = ("/usr/bin/env", "/bin/env")
 
@@ -188,14 +191,14 @@ def find_env() -> str | None:
     return None
 
 
-def runner(tool: str, shim: Path, interpreter: str) -> reply_text.Runner:
-    """How the real program behind `shim` is run by a shim of this interpreter."""
+def runner(tool: str, shim: Path, interpreter: str, *, foreign_system: bool = False) -> reply_text.Runner:
+    """How the real program behind `shim` is run by a shim of this interpreter, which may be in a foreign system."""
     own = Path(interpreter.split()[0]).name not in ("dash", "ash", "busybox")
-    return reply_text.Runner(tool, os.fspath(shim), env=None if own else find_env(), shell_resets=own)
+    return reply_text.Runner(tool, os.fspath(shim), env=None if own or foreign_system else find_env(), shell_resets=own)
 
 
-def render(plan: ShimPlan, spool: Path, shim: Path, interpreter: str) -> bytes:
-    """Return the text of the shim that records calls in `spool` and lies at `shim`. It is pure ASCII."""
+def render(plan: ShimPlan, spool: Path, interpreter: str, real: reply_text.Runner) -> bytes:
+    """Return the text of a shim that records calls in `spool`; `real` is how it passes them on. It is pure ASCII."""
     runs = plan.asks or plan.passthrough
     text = _HEAD.format(
         interpreter=interpreter,
@@ -214,10 +217,10 @@ def render(plan: ShimPlan, spool: Path, shim: Path, interpreter: str) -> bytes:
     )
     if plan.read_stdin:
         text += reply_text.RUN + reply_text.keep_stdin()
-    return (text + _ending(plan, shim, interpreter)).encode("utf-8", "surrogateescape")
+    return (text + _ending(plan, real)).encode("utf-8", "surrogateescape")
 
 
-def _ending(plan: ShimPlan, shim: Path, interpreter: str) -> str:
+def _ending(plan: ShimPlan, real: reply_text.Runner) -> str:
     if plan.asks:
         return _ASK.format(
             tool=plan.tool,
@@ -231,5 +234,5 @@ def _ending(plan: ShimPlan, shim: Path, interpreter: str) -> str:
         )
     if plan.passthrough:
         run = "" if plan.read_stdin else reply_text.RUN
-        return run + reply_text.run_real(runner(plan.tool, shim, interpreter))
+        return run + reply_text.run_real(real)
     return reply_text.printed(plan.stdout, plan.stderr, plan.exit_status, constant=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import heapq
 import itertools
 import os
@@ -22,6 +23,7 @@ from ... import clock
 from ..answering import Answer, Answerer, CapturedRun, Later, Printed, ReadStdin, Request, RunReal, call_text
 from ..shims import reply_text
 from ..shims.shim import REPLIES
+from .modes import OWN, Modes
 from .places import Place, Places, Replaced
 from .spooled import SpooledCall
 
@@ -60,7 +62,7 @@ class _Job:
 
 
 class Desk:
-    """The answers of one trial. Under the spool's lock: `wait`, `take_stdin`, `send_late`, `end`, `grow_old`.
+    """The answers of one trial. Under the spool's lock: `wait`, `take_stdin`, `free`, `send_late`, `end`, `grow_old`.
 
     Without it: `open`, `settle`, `reset`, `close`. `fault` is told what goes wrong. `probe` are the arguments of the
     call that proves that shims are heard: until the first `reset` it is answered here, by no answerer.
@@ -72,16 +74,19 @@ class Desk:
         answerer: Answerer | None,
         runner: Callable[[str], reply_text.Runner],
         probe: tuple[str, ...],
+        modes: Modes = OWN,
     ) -> None:
         self._directory = directory / REPLIES
         self._answerer = answerer
         self._runner = runner
+        self._modes = modes
         self._probe: tuple[str, ...] | None = probe
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._making = threading.Lock()
         self._age = 0
         self._late: list[tuple[float, int, _Job, bytes]] = []
         self._call: SpooledCall | None = None
+        self._job: _Job | None = None
         self._count = itertools.count()
         self._texts: dict[SpooledCall, str] = {}
         self._thread: threading.Thread | None = None
@@ -95,9 +100,10 @@ class Desk:
         """Make the directory and the places, and begin to answer. `wake` ends a wait that is too long now."""
         self._lock, self._fault, self._wake = lock, fault, wake
         self._directory.mkdir(mode=0o700)
+        self._directory.chmod(self._modes.drop)
         self._folder = os.open(self._directory, os.O_RDONLY)
         if self._answerer is not None:
-            self.places = Places(self._folder)
+            self.places = Places(self._folder, self._modes.answer)
             self._thread = threading.Thread(target=self._work, name="codereval-answers", daemon=True)
             self._thread.start()
 
@@ -159,12 +165,21 @@ class Desk:
             os.close(handle)
             self._unlink(name)
 
+    def free(self, handle: int) -> None:
+        """The shim that waited at the place of this handle has read its line, or is gone."""
+        if self.places is None:
+            return
+        self.places.free(handle)
+        if self._job is not None and not self._job.waits and self._answerer is not None:
+            self._answerer.caller_left()
+
     # -- the thread that answers
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             with self._making:
                 if job.age == self._age:
+                    self._job = job
                     self._serve(job)
 
     def _serve(self, job: _Job) -> None:
@@ -185,7 +200,8 @@ class Desk:
         self._call = call = job.call
         if call.argv == self._probe:
             return Printed("constant")
-        request = Request(call.tool, call.argv, call.cwd, call.environment, call.stdin, call.run)
+        waits = functools.partial(self._waits, job)
+        request = Request(call.tool, call.argv, call.cwd, call.environment, call.stdin, call.run, waits)
         try:
             if job.finish is not None:
                 return job.finish() if self._waits(job) else None
@@ -244,6 +260,7 @@ class Desk:
         try:
             handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600, dir_fd=self._folder)
             with open(handle, "wb") as file:
+                os.fchmod(handle, self._modes.answer)
                 file.write(text)
         except OSError as error:
             self._fault(f"{LOST}the answer to a call of {call.tool} could not be handed over: {error.strerror}")

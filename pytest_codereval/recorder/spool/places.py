@@ -21,7 +21,6 @@ AT_MOST = 256
 Each place is an open file of the harness, so there are few until they are needed.
 """
 
-_MODE = 0o600
 _FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -45,10 +44,14 @@ class Replaced(OSError):
 
 
 class Places:
-    """The pool, in the directory that `folder` is an open handle of. Not safe for threads by itself."""
+    """The pool, in the directory that `folder` is an open handle of. Not safe for threads by itself.
 
-    def __init__(self, folder: int) -> None:
+    `mode` is that of the FIFOs, which shims read.
+    """
+
+    def __init__(self, folder: int, mode: int) -> None:
         self._folder = folder
+        self._mode = mode
         self._places: list[Place] = []
         self._wanting = 0
         self._room_mark, self._room = self._make(ROOM)
@@ -168,9 +171,10 @@ class Places:
                 return
 
     def _make(self, name: str) -> tuple[tuple[int, ...], int]:
-        os.mkfifo(name, _MODE, dir_fd=self._folder)
+        os.mkfifo(name, 0o600, dir_fd=self._folder)
         try:
             handle = self._open(name, os.O_RDWR)
+            os.fchmod(handle, self._mode)
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=self._folder)

@@ -23,6 +23,7 @@ from ...errors import Cause
 from ..shims.shim import CALLS, INDEX, LOST_MARK, OK, REPLIES, UNANSWERED_MARK
 from .desk import AUTHOR, LOST, TAMPERED, Desk
 from .identity import identity, state
+from .modes import OWN, Modes
 from .spooled import MalformedRecord, SpooledCall, parse_record
 
 RECORD_LIMIT = 16 * 1024 * 1024
@@ -30,6 +31,9 @@ RECORD_LIMIT = 16 * 1024 * 1024
 
 MEMORY_LIMIT = 512 * 1024 * 1024
 """Bytes of all records of a trial that are kept."""
+
+UNFINISHED = "a call was not recorded to its end"
+"""What is told of a shim that was killed while it wrote its record."""
 
 _NOT_RECORDED = "a shim could not record a call"
 _PARTS = {OK: "mark of the recorder", INDEX: "index of the recorder", CALLS: "folder of the recorder's calls"}
@@ -44,9 +48,6 @@ _MAX_LISTED = 10_000
 _MAX_FAULTS = 20
 _GARBAGE_LIMIT = 1000
 _FLOOD_PAUSE = 0.01
-_DIRECTORY_MODE = 0o700
-_INDEX_MODE = 0o200
-_OK_MODE = 0o600
 _OK_TEXT = b"ok\n"
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _WITH_DIR_FD = {os.open, os.stat, os.unlink} <= os.supports_dir_fd
@@ -58,8 +59,16 @@ class Spool:
     Until `close` the FIFO is read, so that no shim ever waits for the harness but for its answer, which `desk` gives.
     """
 
-    def __init__(self, directory: Path, *, desk: Desk | None = None, fifo: bool = hasattr(os, "mkfifo")) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        desk: Desk | None = None,
+        fifo: bool = hasattr(os, "mkfifo"),
+        modes: Modes = OWN,
+    ) -> None:
         self._directory = directory
+        self._modes = modes
         self._calls = directory / CALLS
         self._fifo = fifo
         self._desk = desk
@@ -80,13 +89,14 @@ class Spool:
 
     def open(self) -> None:
         """Make the directory anew and start to read. Raises OSError."""
-        fresh_directory(self._directory)
-        self._calls.mkdir(mode=_DIRECTORY_MODE)
+        fresh_directory(self._directory, self._modes.directory)
+        fresh_directory(self._calls, self._modes.drop)
         if _WITH_DIR_FD:
             self._calls_fd = os.open(self._calls, os.O_RDONLY)
-        ok = os.open(self._directory / OK, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OK_MODE)
+        ok = os.open(self._directory / OK, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         os.write(ok, _OK_TEXT)
         os.close(ok)
+        (self._directory / OK).chmod(self._modes.ok)
         self._index = self._open_index()
         if self._fifo:
             self._wake = os.pipe()
@@ -164,7 +174,7 @@ class Spool:
         if self._fifo:
             os.mkfifo(path, 0o600)
             handle = os.open(path, flags)
-            os.fchmod(handle, _INDEX_MODE)
+            os.fchmod(handle, self._modes.index)
             return handle
         return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
 
@@ -193,8 +203,8 @@ class Spool:
             for handle, _ in events:
                 if handle == self._wake[0]:
                     os.read(handle, _CHUNK)
-                elif handle != self._index and places is not None:
-                    places.free(handle)
+                elif handle != self._index and self._desk is not None:
+                    self._desk.free(handle)
             self._read_all()
             if self._desk is not None:
                 self._desk.send_late()
@@ -345,7 +355,7 @@ class Spool:
                 self._keep(self._read_record(name), records)
             except MalformedRecord:
                 ours = _NAME.match(os.fsencode(name)) is not None
-                self._fault(f"{LOST}a call was not recorded to its end" if ours else _STRANGE)
+                self._fault(LOST + UNFINISHED if ours else _STRANGE)
             except OSError:
                 self._fault(_STRANGE)
         return sorted(records, key=lambda record: record.time)
@@ -419,21 +429,23 @@ class Spool:
         return name if self._calls_fd is not None else os.fspath(self._calls / name)
 
 
-def fresh_directory(path: Path) -> None:
-    """Make `path` an empty directory that only its owner may enter; what was there is removed, no link is followed.
+def fresh_directory(path: Path, mode: int = 0o700) -> None:
+    """Make `path` an empty directory of this mode; what was there is removed, no link is followed.
 
     A directory stays the same directory.
     """
     try:
         status = path.lstat()
     except FileNotFoundError:
-        path.mkdir(parents=True, mode=_DIRECTORY_MODE)
+        path.mkdir(parents=True, mode=0o700)
+        path.chmod(mode)
         return
     if not stat.S_ISDIR(status.st_mode):
         path.unlink()
-        path.mkdir(mode=_DIRECTORY_MODE)
+        path.mkdir(mode=0o700)
+        path.chmod(mode)
         return
-    path.chmod(_DIRECTORY_MODE)
+    path.chmod(mode)
     for entry in path.iterdir():
         if stat.S_ISDIR(entry.lstat().st_mode):
             shutil.rmtree(entry)

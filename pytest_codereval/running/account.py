@@ -1,0 +1,38 @@
+"""What the record of a trial, and reports of it, say of its last attempt beside the outcome."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..leaks.watch import summary_of
+from ..sandbox.protocol import Sandbox
+from ..store import record as records
+from .attempt import Attempt
+
+
+def notes_of(attempt: Attempt | None) -> dict[str, object]:
+    """Staging, workspace, connections, and grading material that the agent saw."""
+    sandbox = attempt.sandbox if attempt else None
+    return {
+        "workspace": dataclasses.asdict(attempt.manifest) if attempt and attempt.manifest else None,
+        "graded_workspace": records.describe_graded(sandbox.graded if sandbox else None),
+        "pre_run": [hook.described() for hook in (attempt.pre_runs if attempt else ())],
+        "left_out_of_templates": list(attempt.left_out_of_templates) if attempt else [],
+        "left_out_of_plugins": list(attempt.plugin_notes) if attempt else [],
+        "left_out_of_image": list(sandbox.left_out_of_image) if sandbox else [],
+        "leaks": attempt.taint.as_record() if attempt else None,
+    }
+
+
+def isolation_of(sandbox: Sandbox | None) -> dict[str, object]:
+    """The driver, what it isolates, and the variables that the agent did not get."""
+    return {
+        "driver": sandbox.driver if sandbox else None,
+        "isolation": dict(sandbox.described) if sandbox else None,
+        "withheld": sorted(sandbox.withheld_names) if sandbox else [],
+    }
+
+
+def leaks_of(attempt: Attempt | None) -> dict[str, object]:
+    """Grading material that the agent of a trial's last attempt saw."""
+    return summary_of(attempt.taint if attempt else None)

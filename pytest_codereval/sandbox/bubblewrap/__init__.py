@@ -1,0 +1,1 @@
+"""The `bubblewrap` driver: namespaces of Linux, without a daemon and without an image."""

@@ -1,0 +1,174 @@
+"""The `bubblewrap` driver: a directory of the trial's own, its processes in namespaces of their own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...errors import Cause, TrialError
+from .. import registry
+from ..cgroups import Limits, make_group
+from ..directory import DirectorySandbox
+from ..drivers import Availability, Isolation, Order
+from ..enclosure import Mount, Network, Owner, View
+from ..environment import SearchPath
+from ..exposure import exposed
+from ..gate import addresses
+from ..network import network_of
+from ..protocol import Phase, ProcessResult
+from ..tempdir import KeptProcesses, host_basics, host_search_path, run_host_tool
+from ..withholding import Withheld
+from .account import account
+from .entry import Entries
+from .launch import Launch
+from .mounts import Base, plan
+from .processes import DirectProcesses, HeldProcesses
+from .system_files import ACCOUNT, system_files
+from .tools import Tools, availability, find_tools, isolating_options
+
+AGENT = Owner(61000, 61000)
+"""Whom processes run as when the harness is root: a user that owns nothing."""
+
+MOST_PROCESSES = 2048
+_SHARE_OF_MEMORY = 0.75
+_PLACES_IN_MEMORY = 4
+
+
+class BubblewrapDriver:
+    """Namespaces of Linux made by bwrap: no daemon, no image, the programs of this machine."""
+
+    name = "bubblewrap"
+    isolation = Isolation.BUBBLEWRAP
+
+    def availability(self, order: Order | None = None) -> Availability:
+        """See `drivers.Driver.availability`."""
+        return availability(_owner(), os.environ.get("PATH", ""))
+
+    def create(self, order: Order) -> DirectorySandbox:
+        """See `drivers.Driver.create`."""
+        found = self.availability(order)
+        tools = find_tools()
+        if not found.usable or isinstance(tools, str):
+            raise TrialError(Cause.SANDBOX, f"the driver {self.name!r} cannot be had: {found.reason}")
+        place = registry.registry(order.root_parent, avoid=Withheld(order.environments.withhold))
+        root = place.new_root()
+        try:
+            system = BubblewrapSystem(place, root, order, tools)
+        except BaseException:
+            root.rmdir()
+            raise
+        return DirectorySandbox(place, order, system, root)
+
+
+class BubblewrapSystem:
+    """The programs of this machine and nothing else of it. See `directory.System`."""
+
+    driver = BubblewrapDriver.name
+    shim_shell: str | None = None
+    python = sys.executable
+    can_mount = True
+
+    def __init__(self, place: registry.Registry, root: Path, order: Order, tools: Tools) -> None:
+        self._place = place
+        self._root = root
+        self._tools = tools
+        self._readable = order.readable
+        self.owner = _owner()
+        self.search_path: SearchPath = host_search_path()
+        self.variables: Mapping[str, str] = _variables(self.owner)
+        self.network: Network = network_of(order.config, shared_by_default=False)
+        self.own_network = self.network.kind != "shared"
+        limits = _limits(order)
+        self._shared_memory = limits.memory // _PLACES_IN_MEMORY if limits.memory is not None else None
+        self._group = make_group(limits)
+        bounded = self._group.bounded
+        self._most_processes = limits.pids if "pids" not in bounded and self.owner is None else None
+        try:
+            self._refuse_unbounded(order)
+            self._files = system_files(place.home / "system", self.owner)
+        except BaseException:
+            self.close()
+            raise
+        held = {*bounded, *(["nproc"] if self._most_processes is not None else [])}
+        self.described: Mapping[str, object] = account(self.owner, self.network, limits, held)
+
+    def _refuse_unbounded(self, order: Order) -> None:
+        """Raises TrialError(SANDBOX) for a limit that the task asks for and that cannot be set here."""
+        asked = order.config.limits
+        for key, limit in (("max_memory_mb", "memory"), ("max_cpus", "cpu")):
+            if getattr(asked, key) is not None and limit not in self._group.bounded:
+                raise TrialError(
+                    Cause.SANDBOX,
+                    f"sandbox.limits.{key} cannot be applied by the driver bubblewrap: this user may make no control "
+                    f"group for it; run as root, or use the driver docker",
+                )
+
+    def enclose(self, phase: Phase, view: View) -> DirectProcesses | HeldProcesses:
+        """See `directory.System.enclose`."""
+        own = self._root / secrets.token_hex(4)
+        try:
+            own.mkdir(0o700)
+            entries = Entries(own / "entry", own / "pipes")
+            options = own / "options"
+            options.write_bytes(self._options(view, entries.folder))
+        except OSError as error:
+            raise TrialError(Cause.SANDBOX, f"no sandbox can be made: {error}") from error
+        launch = Launch(
+            self._tools,
+            self.owner,
+            options,
+            own_network=view.network.kind != "shared",
+            joins=self._group.joins,
+            most_processes=self._most_processes,
+        )
+        kept = KeptProcesses(self._place, self._root, watched=False)
+        return (HeldProcesses if phase is Phase.AGENT else DirectProcesses)(kept, entries, launch)
+
+    def _options(self, view: View, entry: Path) -> bytes:
+        """The options of bwrap as it reads them from a file."""
+        folders = self.search_path.folders
+        base = Base(self._files, (*exposed(folders), *self._readable), folders, self._shared_memory)
+        mounts = plan(base, view, hosts=addresses(view.network.allowed), last=[Mount(entry, entry)])
+        own_network = view.network.kind != "shared"
+        options = [*isolating_options(self.owner, network=own_network), *mounts]
+        return b"".join(os.fsencode(option) + b"\0" for option in options)
+
+    def run_tool(self, argv: Sequence[str], cwd: Path, timeout: float) -> ProcessResult:
+        """See `directory.System.run_tool`. On this machine, as the harness's user, before the sandbox is used."""
+        return run_host_tool(self._place, self._root, argv, cwd, timeout)
+
+    def seed(self, workspace: Path) -> Sequence[str]:
+        """See `directory.System.seed`."""
+        return ()
+
+    def close(self) -> None:
+        """See `directory.System.close`."""
+        self._group.remove()
+
+
+def _owner() -> Owner | None:
+    return AGENT if os.geteuid() == 0 else None
+
+
+def _variables(owner: Owner | None) -> dict[str, str]:
+    variables = host_basics()
+    if owner is not None:
+        variables |= {"USER": ACCOUNT, "LOGNAME": ACCOUNT}
+    return variables
+
+
+def _limits(order: Order) -> Limits:
+    asked = order.config.limits
+    memory = asked.max_memory_mb << 20 if asked.max_memory_mb is not None else int(_memory() * _SHARE_OF_MEMORY)
+    return Limits(memory or None, asked.max_pids or MOST_PROCESSES, asked.max_cpus)
+
+
+def _memory() -> int:
+    """Bytes of memory of this machine; 0 when that is unknown."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0

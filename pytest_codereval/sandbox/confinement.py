@@ -1,0 +1,177 @@
+"""What processes of the `tempdir` driver may still do where the kernel has Landlock, and what that leaves open."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from . import landlock
+from .enclosure import NetworkKind, View
+from .exposure import exposed
+from .landlock import Rules
+
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/proc", "/sys"),
+    *("/nix", "/gnu", "/snap", "/home/linuxbrew/.linuxbrew", "/run/current-system", "/run/opengl-driver"),
+    *("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager"),
+    *("/var/lib/dpkg", "/var/lib/apt", "/var/lib/rpm", "/var/lib/pacman", "/var/lib/snapd", "/var/lib/flatpak"),
+    *("/var/lib/dbus", "/var/lib/ca-certificates", "/var/lib/gems", "/var/lib/texmf", "/var/lib/ghc"),
+    *("/var/cache/fontconfig", "/var/cache/man"),
+)
+"""Read and run by the agent: installed programs and what they need."""
+
+_LINKED = ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime", "/etc/ssl/certs", "/etc/ssl/cert.pem")
+"""Often links that lead elsewhere."""
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "dri", "kfd", "nvidia*")
+_SHARED_MEMORY = "/dev/shm"
+
+_MARKS = ("pyvenv.cfg", "conda-meta")
+_NO_HOMES = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev")
+"""What users of services have as their home."""
+
+
+def rules_for(view: View, *, files: bool, kept_out: Iterable[Path] = (), readable: Iterable[Path] = ()) -> Rules | None:
+    """What the processes that see `view` are kept to on this kernel; None where it has nothing for it.
+
+    Without `files` they may read and write what their user can. `kept_out` are further places that they must not see,
+    `readable` some that they may.
+    """
+    version = landlock.abi()
+    may_read, may_write = _files(view, kept_out, readable) if files and version >= landlock.FILES else (None, ())
+    bounded = view.network.kind != "shared" and version >= landlock.TCP
+    scopes = ("signals", *(["abstract sockets"] if files else ())) if version >= landlock.SCOPES else ()
+    rules = Rules(may_read, may_write, view.ports if bounded else None, scopes)
+    return rules if rules != Rules() else None
+
+
+def _files(view: View, kept_out: Iterable[Path], readable: Iterable[Path]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What may be read and what may be written to.
+
+    A rule holds for all below a path and nothing can be taken from it again. So a place with something in it that must
+    not be seen is given piece by piece, and for the same reason nobody gets the directory for temporary files as such.
+    """
+    secret = _real([*view.hidden, *kept_out, *_home()])
+    mounted = [mount.source for mount in view.mounts if not mount.writable]
+    shared = _real([*SYSTEM, *_LINKED, *_installations(secret), *readable, *mounted])
+    may_read = [piece for path in shared if os.path.lexists(path) for piece in _without(path, secret)]
+    may_write = [str(mount.source) for mount in view.mounts if mount.writable]
+    may_write += [str(path) for name in _DEVICES for path in Path("/dev").glob(name)]
+    if not any(_is_within(path, _SHARED_MEMORY) for path in secret):
+        may_write.append(_SHARED_MEMORY)
+    return tuple(may_read), tuple(may_write)
+
+
+def _real(paths: Iterable[str | Path]) -> list[str]:
+    return list(dict.fromkeys(os.path.realpath(path) for path in paths))
+
+
+def _home() -> list[str]:
+    home = os.path.realpath(Path.home())
+    return [] if home == "/" or any(_is_within(home, place) for place in _NO_HOMES) else [home]
+
+
+def _installations(secret: Collection[str]) -> list[str]:
+    """The places of the programs on the harness's PATH; in a secret place only what is an installation for itself."""
+    folders = tuple(folder for folder in os.get_exec_path() if folder.startswith("/"))
+    own = (*folders, *(f"{prefix}{part}" for prefix in (sys.prefix, sys.base_prefix) for part in ("", "/bin")))
+    return [
+        path
+        for path in _beside_the_system(folders)
+        if path in own or not any(_is_within(path, place) for place in secret) or _is_installation(path)
+    ]
+
+
+@functools.lru_cache(maxsize=8)
+def _beside_the_system(folders: tuple[str, ...]) -> tuple[str, ...]:
+    found = map(str, exposed(folders))
+    return tuple(path for path in found if not any(_is_within(path, place) for place in SYSTEM))
+
+
+def _is_installation(path: str) -> bool:
+    """Whether a path lies in a virtual environment or in what npm or conda installed."""
+    above = (Path(path), *Path(path).parents)
+    return any(place.name == "node_modules" or any(os.path.lexists(place / mark) for mark in _MARKS) for place in above)
+
+
+def _without(path: str, secret: Collection[str]) -> list[str]:
+    """`path`, or in place of it what lies there and neither is secret nor holds what is. Links are left out there."""
+    if path in secret:
+        return []
+    if not any(_is_within(place, path) for place in secret):
+        return [path]
+    try:
+        with os.scandir(path) as entries:
+            below = sorted(entry.path for entry in entries if not entry.is_symlink())
+    except OSError:
+        return []
+    return [piece for each in below for piece in _without(each, secret)]
+
+
+def _is_within(path: str, place: str) -> bool:
+    return path == place or path.startswith(place.rstrip("/") + "/")
+
+
+def lack_for(network: NetworkKind) -> str | None:
+    """Why a network cannot be had here; None when it can."""
+    if network == "allow":
+        return "sandbox.network: it cannot tell hosts apart, which bubblewrap and docker can"
+    if network == "none" and landlock.abi() < landlock.TCP:
+        return f"sandbox.network: it takes Landlock {landlock.TCP} (Linux 6.7) to bound it, {_means()} is here"
+    return None
+
+
+def account(network: NetworkKind) -> dict[str, object]:
+    """What this driver isolates on this kernel, and what it does not, in a few words each.
+
+    `sandboxes_inside` tells whether programs can make such with mounts of their own, as bubblewrap does.
+    """
+    version = landlock.abi()
+    return {
+        "means": _means(),
+        "landlock": version,
+        "sandboxes_inside": version < landlock.FILES,
+        "network": _network_text(network),
+        "isolates": [*_COMMON, *_isolated(version)],
+        "does_not_isolate": _open(version, network),
+    }
+
+
+_COMMON = ("folders and HOME of its own", "an explicit environment", "no process of it outlives the trial")
+
+
+def _means() -> str:
+    return f"Landlock {landlock.abi()}" if landlock.abi() else "no Landlock"
+
+
+def _network_text(network: NetworkKind) -> str:
+    return "that of this machine" if network == "shared" else "TCP to the harness only; other protocols are not bounded"
+
+
+def _isolated(version: int) -> list[str]:
+    found = []
+    if version >= landlock.FILES:
+        found.append("files of others: the agent reads the system, the programs on PATH and its own, writes its own")
+    if version >= landlock.SCOPES:
+        found.append("signals to and memory of other processes")
+    return found
+
+
+def _open(version: int, network: NetworkKind) -> list[str]:
+    """What a process of this user can do all the same."""
+    user = "the user: the agent is the one that pytest runs as" + (", root" if os.geteuid() == 0 else "")
+    if version < landlock.FILES:
+        lack = f"the kernel's Landlock {version} cannot" if version else "the kernel has no Landlock to"
+        files = [f"files: it reads and writes what that user can ({lack} restrict them)"]
+    else:
+        files = ["names, sizes, times and permissions of files elsewhere", "/dev/shm, which all processes share"]
+        if version < landlock.TRUNCATE:
+            files.append("files elsewhere from being cut short")
+    processes = [] if version >= landlock.SCOPES else ["signals to other processes"]
+    net = ["the network"] if network == "shared" else ["network protocols other than TCP"]
+    sockets = "sockets of other programs on the disk, such as those of docker and ssh-agent"
+    rest = ["the list of processes", "memory and processors", "what pre_run and graders read"]
+    return [user, *files, *processes, *net, sockets, *rest]

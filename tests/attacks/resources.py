@@ -1,0 +1,117 @@
+"""Attacks that use up the machine. All are small: they need a little more than their limits give."""
+
+from __future__ import annotations
+
+from .model import ON_TEMPDIR, Attack, Outcome, Setting, said
+
+BOMBS = Setting("bombs", {"sandbox": {"limits": {"max_pids": 64, "max_memory_mb": 96}}})
+DISK = Setting("disk", {"sandbox": {"limits": {"max_disk_mb": 16}}}, shared=False)
+PLAIN = Setting("plain")
+
+FORKS = """\
+py - <<'E'
+import os, signal, time
+made = []
+try:
+    while len(made) < 300:
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(20)
+            os._exit(0)
+        made.append(pid)
+    print("300 processes")
+except OSError as error:
+    print(len(made), error)
+for pid in made:
+    os.kill(pid, signal.SIGKILL)
+E
+"""
+
+MEMORY = """\
+py -c '
+kept = []
+while len(kept) < 300:
+    kept.append(bytearray(b"x" * (1 << 20)))
+print("300 megabytes")
+'
+"""
+
+DISK_FULL = (
+    "head -c 48000000 /dev/zero >a; sync a; test $(stat -c %s a) = 48000000 && echo '48 megabytes'; sleep 0.3; ls -l a"
+)
+MANY_FILES = """\
+py - <<'E'
+import os
+os.mkdir("many")
+try:
+    for n in range(6000):
+        with open(f"many/{n}", "w") as file:
+            file.write("x")
+    print("6000 files")
+except OSError as error:
+    print(n, error)
+E
+sleep 0.3
+"""
+
+
+def _kept_all(outcome: Outcome) -> bool:
+    return len(outcome.output) > 8_000_000
+
+
+ATTACKS = (
+    Attack(
+        name="fork-bomb",
+        tries="start 300 processes, where 64 are allowed",
+        success="all of them run",
+        setting=BOMBS,
+        script=FORKS,
+        succeeded=said("300 processes"),
+        expected=ON_TEMPDIR,
+        timeout=15,
+    ),
+    Attack(
+        name="memory-bomb",
+        tries="use 300 megabytes of memory, where 96 are allowed",
+        success="it has them",
+        setting=BOMBS,
+        script=MEMORY,
+        succeeded=said("300 megabytes"),
+        expected=ON_TEMPDIR,
+        timeout=15,
+    ),
+    Attack(
+        name="large-file",
+        tries="write 48 megabytes, where 16 are allowed",
+        success="they are written",
+        setting=DISK,
+        script=DISK_FULL,
+        succeeded=said("48 megabytes"),
+    ),
+    Attack(
+        name="many-files",
+        tries="write 6,000 small files, which take 24 megabytes, where 16 are allowed",
+        success="they are written",
+        setting=DISK,
+        script=MANY_FILES,
+        succeeded=said("6000 files"),
+    ),
+    Attack(
+        name="flood-of-output",
+        tries="print 20 megabytes",
+        success="the harness keeps them all in its memory and in the record",
+        setting=PLAIN,
+        script="head -c 20000000 /dev/zero | tr '\\0' x",
+        succeeded=_kept_all,
+    ),
+    Attack(
+        name="hog",
+        tries="keep all processors busy beyond its time",
+        success="it goes on after the trial's end",
+        setting=PLAIN,
+        script="exec </dev/null >/dev/null 2>&1\n"
+        "for i in 1 2; do setsid sh -c 'while :; do :; done' @mark@-hog & done; sleep 5",
+        succeeded=lambda outcome: outcome.alive,
+        timeout=1,
+    ),
+)

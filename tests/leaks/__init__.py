@@ -1,0 +1,1 @@
+"""Whether grading material that an agent saw is found, and only that."""
