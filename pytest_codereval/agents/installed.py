@@ -53,7 +53,7 @@ def find_installed(
         answer = _asked(job, str(own), env)
         if answer.exit_status not in _CANNOT_START:
             return _checked(str(own), answer)
-        lack = _failure(str(own), answer)
+        lack = _failure(str(own), answer, f"; an image can have a {name} of its own on its PATH")
     inside = _find_inside(job.sandbox, name)
     if inside is None:
         raise lack
@@ -70,10 +70,10 @@ def _checked(program: str, answer: ProcessResult) -> Installed:
     return Installed(program, answer.stdout_text.strip())
 
 
-def _failure(program: str, answer: ProcessResult) -> AgentError:
+def _failure(program: str, answer: ProcessResult, advice: str = "") -> AgentError:
     said = tail((answer.stderr_text or answer.stdout_text).strip(), 500)
     how = f"{program} --version exited {answer.exit_status} in the sandbox"
-    return AgentError(Cause.AGENT_UNAVAILABLE, f"{how}: {said}")
+    return AgentError(Cause.AGENT_UNAVAILABLE, f"{how}: {said}{advice}")
 
 
 def _find_inside(sandbox: Sandbox, name: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from .view import Index, index_of_image
@@ -20,13 +19,17 @@ def image_of(sandbox: Sandbox) -> tuple[str, str] | None:
     return str(found["id"]), str(found["name"])
 
 
-def indexes_of(sandbox: Sandbox, folder: Path) -> tuple[Index, ...]:
-    """The index of the sandbox's image, made when the first process of the session asks for it in `folder`.
+def indexes_of(sandbox: Sandbox) -> tuple[Index, ...]:
+    """The index of the sandbox's image, made when this user first has it looked through: an image never changes.
 
     Raises TrialError(SANDBOX) when the image cannot be read, OSError when the index cannot be written.
     """
     image = image_of(sandbox)
-    return () if image is None else (index_of_image(image[0], folder, lambda: _files(sandbox, *image), image[1]),)
+    if image is None:
+        return ()
+    folder = sandbox.root.parents[1] / "images"
+    folder.mkdir(0o700, exist_ok=True)
+    return (index_of_image(image[0], folder, lambda: _files(sandbox, *image), image[1]),)
 
 
 def _files(sandbox: Sandbox, number: str, name: str) -> Iterator[tuple[str, int, IO[bytes]]]:

@@ -186,9 +186,9 @@ def _mistake(where: str, what: str) -> TrialError:
 def index_of_image(
     image: str, folder: Path, files: Callable[[], Iterable[tuple[str, int, IO[bytes]]]], name: str = ""
 ) -> Index:
-    """The index of an image, read once per session and image.
+    """The index of an image, which is read once.
 
-    `image` is its id, `folder` the one that all processes of the session share. `files` gives path, size in bytes and
+    `image` is its id, `folder` where indexes are kept. `files` gives path, size in bytes and
     content of each regular file, each good until the next is asked for. Raises OSError, and what `files` raises.
     """
     key = hashlib.sha256(image.encode()).hexdigest()[:32]

@@ -36,11 +36,8 @@ class Watch:
         self._sandbox = sandbox
         self._allowed = (sandbox.root, Path(sys.prefix), Path(sys.base_prefix))
 
-    def look(self, shared: Path) -> None:
-        """Look through what the agent is given. Raises TrialError(CONFIGURATION) naming what it must not be given.
-
-        `shared` is the folder in which the processes of the session keep what an image holds.
-        """
+    def look(self) -> None:
+        """Look through what the agent is given. Raises TrialError(CONFIGURATION) naming what it must not be given."""
         root = self._sandbox.root
         mounts = [] if self._sandbox.driver == "tempdir" else mounted_paths(self._task, self._folder)
         trees = [
@@ -50,7 +47,7 @@ class Watch:
             Tree("plugins", root / "provided"),
             *(Tree(f"mount {path}", path) for path in mounts),
         ]
-        self._given = look(self._needles, trees, indexes_of(self._sandbox, shared), allowed=self._allowed)
+        self._given = look(self._needles, trees, indexes_of(self._sandbox), allowed=self._allowed)
 
     def scan(
         self, events: Sequence[Event], log: InvocationLog, manifest: Manifest | None, snapshot: Path, tells: bool

@@ -21,7 +21,19 @@ def notes_of(attempt: Attempt | None) -> dict[str, object]:
         "left_out_of_plugins": list(attempt.plugin_notes) if attempt else [],
         "left_out_of_image": list(sandbox.left_out_of_image) if sandbox else [],
         "leaks": attempt.taint.as_record() if attempt else None,
+        "connections": connections_of(sandbox),
     }
+
+
+def connections_of(sandbox: Sandbox | None) -> dict[str, object] | None:
+    """What the agent connected to where its network allows some hosts; None where it has another network.
+
+    `made` are the first ones, `unlogged` counts those behind. Times are in seconds since the epoch.
+    """
+    log = sandbox.connections if sandbox else None
+    if log is None:
+        return None
+    return {"made": [dataclasses.asdict(each) for each in log.made], "unlogged": log.unlogged}
 
 
 def isolation_of(sandbox: Sandbox | None) -> dict[str, object]:

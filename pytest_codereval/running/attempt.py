@@ -186,7 +186,7 @@ class Attempt:
             answer_files=self.equipment.answer_keys if self.equipment else (),
             planted={planted(shared): "the run directory", **self._planted},
         )
-        made.look(shared)
+        made.look()
         return made
 
     @property

@@ -27,7 +27,9 @@ _LINKED = ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime", "/etc/ssl/certs",
 """Often links that lead elsewhere."""
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "dri", "kfd", "nvidia*")
-_SHARED_MEMORY = "/dev/shm"
+_TEMPORARY = "/tmp"
+_SHARED = (os.path.realpath(_TEMPORARY), "/dev/shm")
+"""Written to by all programs of this machine."""
 
 _MARKS = ("pyvenv.cfg", "conda-meta")
 _NO_HOMES = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev")
@@ -52,17 +54,25 @@ def _files(view: View, kept_out: Iterable[Path], readable: Iterable[Path]) -> tu
     """What may be read and what may be written to.
 
     A rule holds for all below a path and nothing can be taken from it again. So a place with something in it that must
-    not be seen is given piece by piece, and for the same reason nobody gets the directory for temporary files as such.
+    not be seen is given piece by piece, and the directory for temporary files only when nothing of that kind is in it.
     """
-    secret = _real([*view.hidden, *kept_out, *_home()])
+    secret = _secret([*view.hidden, *kept_out])
     mounted = [mount.source for mount in view.mounts if not mount.writable]
     shared = _real([*SYSTEM, *_LINKED, *_installations(secret), *readable, *mounted])
     may_read = [piece for path in shared if os.path.lexists(path) for piece in _without(path, secret)]
     may_write = [str(mount.source) for mount in view.mounts if mount.writable]
     may_write += [str(path) for name in _DEVICES for path in Path("/dev").glob(name)]
-    if not any(_is_within(path, _SHARED_MEMORY) for path in secret):
-        may_write.append(_SHARED_MEMORY)
+    may_write += [place for place in _SHARED if not any(_is_within(path, place) for path in secret)]
     return tuple(may_read), tuple(may_write)
+
+
+def leaves_temporary(kept_out: Iterable[Path]) -> bool:
+    """Whether the agent may use the directory for temporary files as all programs do: none of these lies in it."""
+    return not any(_is_within(path, _SHARED[0]) for path in _secret(kept_out))
+
+
+def _secret(places: Iterable[Path]) -> list[str]:
+    return _real([*places, *_home()])
 
 
 def _real(paths: Iterable[str | Path]) -> list[str]:
@@ -70,7 +80,10 @@ def _real(paths: Iterable[str | Path]) -> list[str]:
 
 
 def _home() -> list[str]:
-    home = os.path.realpath(Path.home())
+    try:
+        home = os.path.realpath(Path.home())
+    except RuntimeError:
+        return []
     return [] if home == "/" or any(_is_within(home, place) for place in _NO_HOMES) else [home]
 
 
@@ -124,9 +137,10 @@ def lack_for(network: NetworkKind) -> str | None:
     return None
 
 
-def account(network: NetworkKind) -> dict[str, object]:
+def account(network: NetworkKind, *, temporary: bool) -> dict[str, object]:
     """What this driver isolates on this kernel, and what it does not, in a few words each.
 
+    `temporary` tells that the agent may use the directory for temporary files.
     `sandboxes_inside` tells whether programs can make such with mounts of their own, as bubblewrap does.
     """
     version = landlock.abi()
@@ -136,7 +150,7 @@ def account(network: NetworkKind) -> dict[str, object]:
         "sandboxes_inside": version < landlock.FILES,
         "network": _network_text(network),
         "isolates": [*_COMMON, *_isolated(version)],
-        "does_not_isolate": _open(version, network),
+        "does_not_isolate": _open(version, network, temporary),
     }
 
 
@@ -151,6 +165,12 @@ def _network_text(network: NetworkKind) -> str:
     return "that of this machine" if network == "shared" else "TCP to the harness only; other protocols are not bounded"
 
 
+def _shared_text(temporary: bool) -> str:
+    return (
+        f"{_TEMPORARY} and /dev/shm, which all processes share" if temporary else "/dev/shm, which all processes share"
+    )
+
+
 def _isolated(version: int) -> list[str]:
     found = []
     if version >= landlock.FILES:
@@ -160,14 +180,14 @@ def _isolated(version: int) -> list[str]:
     return found
 
 
-def _open(version: int, network: NetworkKind) -> list[str]:
+def _open(version: int, network: NetworkKind, temporary: bool) -> list[str]:
     """What a process of this user can do all the same."""
     user = "the user: the agent is the one that pytest runs as" + (", root" if os.geteuid() == 0 else "")
     if version < landlock.FILES:
         lack = f"the kernel's Landlock {version} cannot" if version else "the kernel has no Landlock to"
         files = [f"files: it reads and writes what that user can ({lack} restrict them)"]
     else:
-        files = ["names, sizes, times and permissions of files elsewhere", "/dev/shm, which all processes share"]
+        files = ["names, sizes, times and permissions of files elsewhere", _shared_text(temporary)]
         if version < landlock.TRUNCATE:
             files.append("files elsewhere from being cut short")
     processes = [] if version >= landlock.SCOPES else ["signals to other processes"]

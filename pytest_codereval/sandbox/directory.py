@@ -13,7 +13,7 @@ from ..errors import Cause, TrialError
 from .disk_watch import DiskWatch
 from .enclosure import Enclosure, Network, Owner, View
 from .environment import Environment, EnvironmentPlan, Places, SearchPath
-from .gate import Connection, Gate
+from .gate import ConnectionLog, Gate
 from .grading_copy import GRADING_LIMITS, make_grading_copy
 from .ownership import hand_over
 from .preparation import Preparation, write_login_files, write_new
@@ -317,9 +317,9 @@ class DirectorySandbox:
         return self._services.add(take)
 
     @property
-    def connections(self) -> tuple[Connection, ...]:
-        """What was reached through the gate of a network that allows some hosts."""
-        return self._gate.connections if self._gate is not None else ()
+    def connections(self) -> ConnectionLog | None:
+        """See `protocol.Sandbox.connections`."""
+        return self._gate.log if self._gate is not None else None
 
     def run_tool(self, argv: Sequence[str], *, cwd: Path, timeout: float) -> ProcessResult:
         """See `protocol.Sandbox.run_tool`."""

@@ -1,7 +1,7 @@
 """The only way out of a sandbox whose network allows some hosts: each is a loopback address in there, joined here.
 
 Names lead to these addresses by the sandbox's hosts file, so that programs need no proxy, and nothing else has a route.
-What is sent is not looked at; every connection is logged.
+Names are resolved outside, when a connection is made. What is sent is not looked at; every connection is logged.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import ipaddress
+import itertools
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from .. import clock
+from ..errors import TrialError
 from .serving import Acceptor, Listen
 
 MOST_CONNECTIONS = 256
@@ -24,7 +28,10 @@ MOST_LOGGED = 10_000
 CONNECT_TIMEOUT = 30.0
 """Seconds for reaching a host."""
 
-_CHUNK = 1 << 16
+CLOSING = 2.0
+"""Seconds that connections get to end when they are broken off."""
+
+_CHUNK = 1 << 18
 
 
 @dataclasses.dataclass
@@ -42,97 +49,154 @@ class Connection:
     error: str = ""
 
 
+class ConnectionLog(NamedTuple):
+    """The first connections, `MOST_LOGGED` at most, in the order in which they were begun, and how many followed."""
+
+    made: tuple[Connection, ...]
+    unlogged: int
+
+
 def addresses(endpoints: Sequence[tuple[str, int]]) -> Mapping[str, str]:
-    """The loopback address by which each host is known in the sandbox, for its hosts file."""
+    """The loopback address of each name that the sandbox's hosts file has to hold, also as written with a final dot."""
     hosts = dict.fromkeys(host for host, _ in endpoints)
-    names = [host for host in hosts if not _is_loopback(host)]
-    return {host: f"127.0.{1 + number // 250}.{1 + number % 250}" for number, host in enumerate(names)}
+    names = (host for host in hosts if _own_address(host) is None)
+    free = (address for address in _loopback_addresses() if address not in hosts)
+    found = {}
+    for name, address in zip(names, free, strict=False):
+        found[name] = found[f"{name}."] = address
+    return found
 
 
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or host.startswith("127.")
+def _loopback_addresses() -> Iterator[str]:
+    return (f"127.0.{high}.{low}" for high, low in itertools.product(range(1, 251), range(1, 251)))
+
+
+def _own_address(host: str) -> str | None:
+    """The loopback address that a host is known by everywhere; None for one that needs an entry in a hosts file."""
+    if host == "localhost":
+        return "127.0.0.1"
+    try:
+        return host if ipaddress.IPv4Address(host).is_loopback else None
+    except ValueError:
+        return None
 
 
 class Gate:
     """The allowed hosts of one sandbox, and the log of what was connected."""
 
     def __init__(self, endpoints: Sequence[tuple[str, int]]) -> None:
-        self._endpoints = tuple(endpoints)
-        self._addresses = addresses(endpoints)
+        known = addresses(endpoints)
+        self._places: dict[tuple[str, int], str] = {}
+        for host, port in endpoints:
+            self._places.setdefault((_own_address(host) or known[host], port), host)
         self._acceptors: list[Acceptor] = []
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._open: set[socket.socket] = set()
+        self._under_way = 0
         self._log: list[Connection] = []
-        self.unlogged = 0
+        self._unlogged = 0
 
     @property
-    def connections(self) -> tuple[Connection, ...]:
-        """All connections until now, in the order in which they were begun."""
-        with self._lock:
-            return tuple(dataclasses.replace(each) for each in self._log)
+    def log(self) -> ConnectionLog:
+        """All connections until now."""
+        with self._changed:
+            return ConnectionLog(tuple(dataclasses.replace(each) for each in self._log), self._unlogged)
 
     def open(self, listen: Listen) -> None:
         """Let the processes of a new environment out; those of an earlier one no longer. Raises TrialError."""
         self.close()
-        for host, port in self._endpoints:
-            listener = listen(self._addresses.get(host, "127.0.0.1"), port)
-            self._acceptors.append(Acceptor(listener, functools.partial(self._take, host, port)))
+        for (address, port), host in self._places.items():
+            take = functools.partial(self._take, host, port)
+            self._acceptors.append(Acceptor(listen(address, port), take))
+            if address == "127.0.0.1":
+                with contextlib.suppress(TrialError):
+                    self._acceptors.append(Acceptor(listen("::1", port), take))
 
     def close(self) -> None:
         """Let nobody out any more, and break off what is under way. May be called twice."""
         while self._acceptors:
             self._acceptors.pop().close()
-        with self._lock:
-            left = list(self._open)
-        for each in left:
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+        with self._changed:
+            left, self._open = self._open, set()
+            for each in left:
+                _break_off(each)
+            self._changed.wait_for(lambda: not self._under_way, CLOSING)
 
     def _take(self, host: str, port: int, inner: socket.socket) -> None:
         entry = Connection(host, port, clock.now())
-        with self._lock:
+        with self._changed:
             if len(self._log) < MOST_LOGGED:
                 self._log.append(entry)
             else:
-                self.unlogged += 1
-            full = len(self._open) >= 2 * MOST_CONNECTIONS
-            if not full:
-                self._open.add(inner)
-        if full:
-            entry.error = f"more than {MOST_CONNECTIONS} connections at once"
-            inner.close()
-            return
-        threading.Thread(target=self._join, args=(entry, inner), name="codereval-gate", daemon=True).start()
+                self._unlogged += 1
+            if self._under_way >= MOST_CONNECTIONS:
+                entry.error = f"more than {MOST_CONNECTIONS} connections at once"
+                entry.ended = clock.now()
+                inner.close()
+                return
+            self._under_way += 1
+            self._open.add(inner)
+        thread = threading.Thread(target=self._serve, args=(entry, inner), name="codereval-gate", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            entry.error = str(error)
+            self._end(entry, inner)
 
-    def _join(self, entry: Connection, inner: socket.socket) -> None:
+    def _serve(self, entry: Connection, inner: socket.socket) -> None:
+        outer: socket.socket | None = None
         try:
             outer = socket.create_connection((entry.host, entry.port), CONNECT_TIMEOUT)
-        except OSError as error:
+            outer.settimeout(None)
+        except (OSError, UnicodeError) as error:
             entry.error = f"cannot be reached: {error}"
-            self._end(entry, inner)
-            return
-        outer.settimeout(None)
-        with self._lock:
+        else:
+            self._join(entry, inner, outer)
+        finally:
+            self._end(entry, inner, outer)
+
+    def _join(self, entry: Connection, inner: socket.socket, outer: socket.socket) -> None:
+        for each in (inner, outer):
+            with contextlib.suppress(OSError):
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._changed:
+            if inner not in self._open:
+                entry.error = "broken off before the host was reached"
+                return
             self._open.add(outer)
-        back = threading.Thread(target=self._pump, args=(entry, outer, inner, "received"), daemon=True)
-        back.start()
+        arguments = (entry, outer, inner, "received")
+        back = threading.Thread(target=self._pump, args=arguments, name="codereval-gate", daemon=True)
+        try:
+            back.start()
+        except RuntimeError as error:
+            entry.error = str(error)
+            return
         self._pump(entry, inner, outer, "sent")
         back.join()
-        self._end(entry, inner, outer)
 
     def _pump(self, entry: Connection, source: socket.socket, target: socket.socket, count: str) -> None:
+        buffer = memoryview(bytearray(_CHUNK))
         try:
-            while data := source.recv(_CHUNK):
-                setattr(entry, count, getattr(entry, count) + len(data))
-                target.sendall(data)
+            while size := source.recv_into(buffer):
+                target.sendall(buffer[:size])
+                setattr(entry, count, getattr(entry, count) + size)
+            target.shutdown(socket.SHUT_WR)
         except OSError as error:
             entry.error = entry.error or f"broken off: {error.strerror or error}"
-        with contextlib.suppress(OSError):
-            target.shutdown(socket.SHUT_WR)
+            _break_off(source)
+            _break_off(target)
 
-    def _end(self, entry: Connection, *sockets: socket.socket) -> None:
+    def _end(self, entry: Connection, inner: socket.socket, outer: socket.socket | None = None) -> None:
         entry.ended = clock.now()
-        for each in sockets:
-            each.close()
-        with self._lock:
-            self._open.difference_update(sockets)
+        ended = [inner, *([outer] if outer is not None else [])]
+        with self._changed:
+            self._open.difference_update(ended)
+            for each in ended:
+                each.close()
+            self._under_way -= 1
+            self._changed.notify_all()
+
+
+def _break_off(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)

@@ -72,7 +72,8 @@ def _is_own(namespace: int) -> bool:
 
 def _listening(address: str, port: int) -> socket.socket:
     _bring_loopback_up()
-    return socket.create_server((address, port), backlog=_BACKLOG)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server((address, port), family=family, backlog=_BACKLOG)
 
 
 def _bring_loopback_up() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import dataclasses
 import fcntl
 import os
 import select
@@ -121,7 +122,7 @@ def stream(keeper: Keeper, command: Command, wake: int | None = None) -> Generat
                 if rest := output.take():
                     yield rest
                 result: ProcessResult = end.value
-                return result
+                return dataclasses.replace(result, stdout=b"")
             piece = output.take()
             if piece or woken:
                 yield piece

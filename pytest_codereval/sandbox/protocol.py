@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from .gate import ConnectionLog
     from .serving import Served, Take
     from .snapshot import Manifest
     from .workspace import Workspace
@@ -103,6 +104,10 @@ class Sandbox(Protocol):
         Made, empty and the harness's own, by `begin_grading`; in sight of GRADE only, which can write to `spool` as far
         as permissions there allow. Raises TrialError(UNEXPECTED) before.
         """
+
+    @property
+    def connections(self) -> ConnectionLog | None:
+        """What the agent connected to until now, where its network allows some hosts; None where it is another one."""
 
     @property
     def graded(self) -> Manifest | None:

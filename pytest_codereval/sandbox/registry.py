@@ -18,7 +18,8 @@ from .removal import remove_tree
 from .withholding import Withheld
 
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9._/+=@-]+")
-_FALLBACKS = ("/tmp", "/var/tmp")
+_USUAL, _AWAY = "/tmp", "/var/tmp"
+"""Sandboxes stay away from the usual directory for temporary files, so that their agents can be let use it."""
 
 
 class Registry:
@@ -158,14 +159,16 @@ def _names(process: Path, inside: bytes, by_arguments: bool) -> bool:
 
 
 def _temporary_directory(avoid: Withheld | None) -> Path:
-    candidates = [Path(os.path.realpath(candidate)) for candidate in (tempfile.gettempdir(), *_FALLBACKS)]
+    asked = tempfile.gettempdir()
+    first = _AWAY if asked == _USUAL and "TMPDIR" not in os.environ else asked
+    candidates = [Path(os.path.realpath(candidate)) for candidate in (first, asked, _USUAL, _AWAY)]
     usable = [place for place in candidates if _problem(place) is None]
     outside = [place for place in usable if avoid is None or not avoid.holds(str(place))]
     if usable:
         return (outside or usable)[0]
     raise TrialError(
         Cause.SANDBOX,
-        f"no directory for sandboxes: {tempfile.gettempdir()}: {_problem(Path(tempfile.gettempdir()))}; set TMPDIR",
+        f"no directory for sandboxes: {asked}: {_problem(Path(asked))}; set TMPDIR",
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -25,6 +27,12 @@ Listen = Callable[[str, int], socket.socket]
 """Makes a listening socket at an address and a port inside a sandbox; any free port for 0."""
 
 
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""What accepting fails with for want of something that comes back."""
+
+_PAUSE = 0.05
+
+
 class Acceptor:
     """Hands on the connections of a listening socket, which is its own from now on."""
 
@@ -40,9 +48,12 @@ class Acceptor:
                 connection, _ = self._listener.accept()
             except ConnectionAbortedError:
                 continue
-            except OSError:
-                return
-            self._take(connection)
+            except OSError as error:
+                if error.errno not in _PASSING:
+                    return
+                time.sleep(_PAUSE)
+            else:
+                self._take(connection)
 
     def close(self) -> None:
         """Accept no more. May be called twice."""
@@ -60,9 +71,10 @@ def serve_on_host(take: Take) -> Served:
 
 
 class Services:
-    """What one sandbox serves its agent, whose environment may come and go meanwhile.
+    """What one sandbox serves its agent, whose environment may come and go meanwhile; in between nobody is served.
 
-    `own_network` tells that the environment has a loopback device of its own; else the harness's is used.
+    `own_network` tells that the environment has a loopback device of its own; else the harness's is used, where the
+    port is kept all the time.
     """
 
     def __init__(self, own_network: bool) -> None:
@@ -76,10 +88,19 @@ class Services:
 
     def add(self, take: Take) -> Served:
         """Serve from now on; with a network of its own an environment has to be attached. Raises TrialError."""
-        service = _Service(take)
+        service = _Service(take if self._own_network else self._while_attached(take))
         service.listen(self._listen if self._own_network and self._listen is not None else _listen_on_host)
         self._services.append(service)
         return Served(service.port, service.close)
+
+    def _while_attached(self, take: Take) -> Take:
+        def taken(connection: socket.socket) -> None:
+            if self._listen is None:
+                connection.close()
+            else:
+                take(connection)
+
+        return taken
 
     def attach(self, listen: Listen) -> None:
         """Serve the processes of a new environment too. Raises TrialError."""

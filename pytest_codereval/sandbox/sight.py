@@ -52,13 +52,12 @@ class Sight:
         if phase in (Phase.AGENT, Phase.GRADE):
             readable.append(self.bin_dir)
             writable.append(self.spool_dir)
-        if phase is Phase.AGENT:
-            readable += [self.provided, *self.exposed]
         if phase is Phase.GRADE and self.launcher is not None:
             readable += [self._root / "login.sh", self.launcher / "bin"]
             writable.append(self.launcher / "spool")
         trusted = phase in (Phase.PREPARE, Phase.GRADE)
-        mounts = [*(self._material() if trusted else ()), *(Mount(path, path) for path in readable)]
+        given = self._given() if phase is Phase.AGENT else ()
+        mounts = [*(self._material() if trusted else ()), *given, *(Mount(path, path) for path in readable)]
         mounts += [Mount(path, path, writable=True) for path in writable]
         return View(
             cwd=self.workspace,
@@ -76,6 +75,11 @@ class Sight:
             if path != self._order.task_dir:
                 yield from self._legible.outline(path)
         for path in (*(place for place in withheld if place == self._order.task_dir), *self.shown):
+            yield from self._legible.whole(path)
+
+    def _given(self) -> Iterable[Mount]:
+        """The programs and plugins of the agent."""
+        for path in (self.provided, *self.exposed):
             yield from self._legible.whole(path)
 
     def _shims_of(self, phase: Phase) -> Mapping[str, Path]:

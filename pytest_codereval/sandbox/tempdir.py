@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import Cause, TrialError
 from . import landlock, process, registry, supervision
-from .confinement import account, lack_for, rules_for
+from .confinement import account, lack_for, leaves_temporary, rules_for
 from .directory import DirectorySandbox
 from .drivers import Availability, Isolation, Order
 from .enclosure import Network, Owner, View
@@ -65,7 +65,9 @@ class TempdirSystem:
         self.variables: Mapping[str, str] = host_basics()
         self.network: Network = network_of(order.config, shared_by_default=True)
         self._readable = order.readable
-        self.described: Mapping[str, object] = {"driver": self.driver, **account(self.network.kind)}
+        secret = [*order.hidden, *order.environments.withhold, place.home.parent]
+        told = account(self.network.kind, temporary=leaves_temporary(secret))
+        self.described: Mapping[str, object] = {"driver": self.driver, **told}
 
     def enclose(self, phase: Phase, view: View) -> KeptProcesses:
         """See `directory.System.enclose`. Who prepares and who grades reads and writes what the harness's user can."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from pydantic import AfterValidator, Field, PlainValidator, SerializeAsAny, Vali
 
 from .base import StrictModel, problem
 
-_ENTRY = re.compile(r"(?P<host>[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?):(?P<port>[0-9]{1,5})")
+_ENTRY = re.compile(r"(?P<host>[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)\.?:(?P<port>[0-9]{1,5})")
 _ADDRESS = re.compile(r"[0-9.]+")
 
 
@@ -18,9 +19,16 @@ def _endpoint(text: str) -> str:
     match = _ENTRY.fullmatch(text)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise problem(f"{text!r}: expected host:port, for instance api.example.com:443")
-    if _ADDRESS.fullmatch(match["host"]) and not match["host"].startswith("127."):
+    if _ADDRESS.fullmatch(match["host"]) and not _is_loopback(match["host"]):
         raise problem(f"{text!r}: an address cannot be allowed, name its host")
-    return text.lower()
+    return f"{match['host'].lower()}:{int(match['port'])}"
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.IPv4Address(address).is_loopback
+    except ValueError:
+        return False
 
 
 Endpoint = Annotated[str, AfterValidator(_endpoint)]

@@ -88,6 +88,7 @@ def test_they_do_no_harm_where_no_project_is_read_or_the_workspace_is_a_reposito
     (tmp_path / "above" / ".claude" / "skills").mkdir(parents=True)
     sandbox = stage.make_sandbox(tmp_path / "above")
     stage.start(setting_sources=["user"])
+    sandbox.reap()
     list(stage.agent.stop())
     sandbox.make_folder(".git")
     stage.start()

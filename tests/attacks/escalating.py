@@ -7,6 +7,7 @@ from pathlib import Path
 from .model import ON_TEMPDIR, Attack, Outcome, Setting, command, said, told
 
 ESCALATE = Setting("escalate")
+MATERIAL = Setting("escalate", alone=("tempdir",))
 
 SHOW = "cat @task_dir@/reference/answer.txt"
 SYSTEM_WRITES = """\
@@ -39,7 +40,7 @@ ATTACKS = (
         name="chmod-material",
         tries="change mode and owner of the grading material, then read it",
         success="mode, owner or times of a file of the checkout changed",
-        setting=Setting("material", shared=False),
+        setting=MATERIAL,
         script="chmod -R a+rwX @task_dir@; chmod 777 @task_dir@/reference/answer.txt; chown 0:0 @task_dir@/*; " + SHOW,
         succeeded=_reference_changed,
         changes=("@task_dir@",),
@@ -49,7 +50,7 @@ ATTACKS = (
         name="change-material",
         tries="replace the reference by what it answers itself",
         success="a file of the checkout has other content",
-        setting=Setting("material", shared=False),
+        setting=MATERIAL,
         script="echo mine >@task_dir@/reference/answer.txt; echo 'import sys; sys.exit(0)' >@task_dir@/check.py",
         succeeded=_reference_changed,
     ),

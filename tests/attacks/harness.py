@@ -186,13 +186,15 @@ def _left(trial: Trial) -> str:
 
 
 def _marked(world: World) -> list[str]:
-    """The marks of processes on this machine that attacks have left behind."""
+    """The marks of processes on this machine that attacks have left behind; those that go on in new ones too."""
     found = set()
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                text = (folder / "cmdline").read_bytes().decode("utf-8", "replace")
-                found |= set(re.findall(rf"{world.mark}-[\w-]+", text))
+    for _ in range(3):
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit() and int(folder.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    text = (folder / "cmdline").read_bytes().decode("utf-8", "replace")
+                    found |= set(re.findall(rf"{world.mark}-[\w-]+", text))
+        time.sleep(0.01)
     return sorted(found)
 
 

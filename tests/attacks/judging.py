@@ -15,7 +15,7 @@ from pytest_codereval.sandbox import landlock
 from .model import Attack, Outcome, State, World
 
 BEFORE_THE_AGENT = frozenset({Cause.CONFIGURATION, Cause.SANDBOX, Cause.PRE_RUN, Cause.SHIM_UNREACHABLE})
-NAMING = frozenset({Cause.TAMPERED, Cause.EVIDENCE_LOST, Cause.SANDBOX, Cause.TURN_TIMEOUT, Cause.TASK_TIMEOUT})
+NAMING = frozenset({Cause.TAMPERED, Cause.EVIDENCE_LOST, Cause.OUT_OF_SPACE})
 """Causes of an error that tell what the agent did."""
 
 LANDLOCKED = frozenset({"read", "reach", "escalate", "write", "bypass shims"})
@@ -80,9 +80,11 @@ def judge(theme: str, attack: Attack, number: int, trial: Trial) -> Result:
     outcome = _outcome(attack, facts, record, step or {}, trial)
     if missing := next((line for line in outcome.output.splitlines() if line.startswith("CANNOT: ")), None):
         return result(State.UNTESTED, f"not here: {missing.removeprefix('CANNOT: ')}")
+    if why := _detection(attack, trial.driver, outcome):
+        return result(State.DETECTED, why)
     if attack.succeeded(outcome):
-        return result(*_success(attack, trial.driver, outcome))
-    return result(*_failure(attack, outcome))
+        return result(State.POSSIBLE, f"{(record or {}).get('status')}; {outcome.output[-300:]}")
+    return result(*_failure(attack, trial.driver, outcome))
 
 
 def _not_here(theme: str, attack: Attack, driver: str) -> str:
@@ -95,23 +97,25 @@ def _not_here(theme: str, attack: Attack, driver: str) -> str:
     return ""
 
 
-def _success(attack: Attack, driver: str, outcome: Outcome) -> tuple[State, str]:
-    """Whether something tells of it. In a trial that several attacks share, an error could be of any of them."""
+def _detection(attack: Attack, driver: str, outcome: Outcome) -> str:
+    """What tells of the attack, if anything. An error of a trial that several attacks share could be of any of them."""
     record = outcome.record or {}
-    if driver != "open":
-        if attack.detected(outcome):
-            return State.DETECTED, f"{outcome.verdicts} {outcome.leftovers}"
-        if (record.get("leaks") or {}).get("state") == "tainted":
-            return State.DETECTED, "its evidence is tainted"
-        if not attack.setting.shared and (record.get("cause") in NAMING or (outcome.record is None and outcome.raised)):
-            return State.DETECTED, f"{record.get('cause')}: {record.get('message') or outcome.raised}"
-    return State.POSSIBLE, f"{record.get('status')}; {outcome.output[-300:]}"
+    if driver == "open":
+        return ""
+    named = record.get("cause") in NAMING or (outcome.record is None and outcome.raised)
+    if named and attack.setting.is_alone(driver):
+        return f"{record.get('cause')}: {record.get('message') or outcome.raised}"
+    if not attack.succeeded(outcome):
+        return ""
+    if attack.detected(outcome):
+        return f"{outcome.verdicts} {outcome.leftovers}"
+    return "its evidence is tainted" if (record.get("leaks") or {}).get("state") == "tainted" else ""
 
 
-def _failure(attack: Attack, outcome: Outcome) -> tuple[State, str]:
+def _failure(attack: Attack, driver: str, outcome: Outcome) -> tuple[State, str]:
     """Prevented, unless the trial says nothing of it because something else went wrong."""
     record = outcome.record or {}
-    if attack.criteria and attack.setting.shared and record.get("cause") is not None:
+    if attack.criteria and not attack.setting.is_alone(driver) and record.get("cause") is not None:
         return State.UNTESTED, f"its trial was not judged: {record.get('message')}"
     if outcome.verdicts and set(outcome.verdicts) == {"error"}:
         return State.UNTESTED, "its criteria could not be judged"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ class State(enum.StrEnum):
 
     PREVENTED = "prevented"
     DETECTED = "detected"
-    """It succeeded, but the trial ended in an error that names it, or its evidence is marked as tainted."""
+    """The trial ended in an error that names it, a verdict counts it, or the evidence is marked as tainted."""
     POSSIBLE = "possible"
     """It succeeded, and nothing tells of it."""
     REFUSED = "refused"
@@ -29,10 +30,16 @@ class Expected:
     tempdir: State = State.PREVENTED
     bubblewrap: State = State.PREVENTED
     docker: State = State.PREVENTED
+    bubblewrap_as_user: State | None = None
+    """Where pytest does not run as root, when that makes a difference."""
 
     def of(self, driver: str) -> State:
         """Against the open driver each attack has to succeed in silence."""
-        return State.POSSIBLE if driver == "open" else getattr(self, driver)
+        if driver == "open":
+            return State.POSSIBLE
+        if driver == "bubblewrap" and self.bubblewrap_as_user is not None and os.getuid() != 0:
+            return self.bubblewrap_as_user
+        return State(getattr(self, driver))
 
 
 PREVENTED = Expected()
@@ -41,18 +48,27 @@ ON_TEMPDIR = Expected(tempdir=State.POSSIBLE)
 
 DETECTED_ON_TEMPDIR = Expected(tempdir=State.DETECTED)
 
+DETECTED = Expected(State.DETECTED, State.DETECTED, State.DETECTED)
+
+
+EVERYWHERE = ("tempdir", "bubblewrap", "docker")
+
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """The trial in which attacks are tried, one after the other. `fields` are keys of the task beside the usual ones.
 
-    `shared` is False where each attack gets a trial of its own, because it may decide what becomes of the trial.
-    Against the open driver each has one of its own.
+    Under the drivers named in `alone` each attack gets a trial of its own, because it may decide what becomes of the
+    trial; against the open driver each has one.
     """
 
     name: str
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    shared: bool = True
+    alone: tuple[str, ...] = ()
+
+    def is_alone(self, driver: str) -> bool:
+        """Whether each attack gets a trial of its own under this driver."""
+        return driver == "open" or driver in self.alone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +160,7 @@ class Attack:
     succeeded: Judge
     expected: Expected = PREVENTED
     criteria: tuple[Mapping[str, Any], ...] = ()
-    timeout: float = 10
+    timeout: float = 30
     user: str = ""
     changes: tuple[str, ...] = ()
     """What of the operator's it changes where it succeeds."""
@@ -178,4 +194,4 @@ def reached(outcome: Outcome) -> bool:
 
 def command(text: str, **more: Any) -> dict[str, Any]:
     """A criterion that passes when the command exits with 0."""
-    return {"type": "run_command", "command": text, "timeout": 5, **more}
+    return {"type": "run_command", "command": text, "timeout": 20, **more}

@@ -121,8 +121,12 @@ E
     ),
     _odd(
         "barred-folders",
-        "leave folders that nobody may enter",
-        "mkdir -p barred/a/b; echo x >barred/a/b/c; chmod 000 barred/a/b barred/a barred; chmod 000 .",
+        "leave folders that nobody may enter, and a process that bars them again and again",
+        """\
+mkdir -p barred/a/b; echo x >barred/a/b/c
+setsid sh -c 'while :; do chmod 000 barred/a/b barred/a barred; done' @mark@-barred-folders </dev/null >/dev/null 2>&1 &
+sleep 0.2
+""",
         ODD,
         user="other",
     ),
@@ -130,7 +134,7 @@ E
         name="immutable-files",
         tries="leave files that cannot be changed or removed",
         success="something of the trial stays on the disk",
-        setting=Setting("immutable", shared=False),
+        setting=Setting("odd", alone=("tempdir",)),
         script="need chattr; echo x >immutable; chattr +i immutable && lsattr immutable",
         succeeded=lambda outcome: outcome.left,
         detected=lambda outcome: bool(outcome.leftovers),

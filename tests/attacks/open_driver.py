@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import shutil
 import socket
@@ -16,13 +17,14 @@ from typing import Any
 
 from pytest_codereval.recorder.equipment import Equipment
 from pytest_codereval.recorder.invocation import InvocationLog
-from pytest_codereval.sandbox import registry
+from pytest_codereval.sandbox import directory, registry
 from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.drivers import Availability, Isolation, Order
 from pytest_codereval.sandbox.enclosure import Enclosure, View
 from pytest_codereval.sandbox.environment import PHASE_VARIABLE
 from pytest_codereval.sandbox.material import GradingMaterial
 from pytest_codereval.sandbox.protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
+from pytest_codereval.sandbox.snapshot import Manifest
 from pytest_codereval.sandbox.supervision import Command
 from pytest_codereval.sandbox.tempdir import TempdirSystem
 from pytest_codereval.sandbox.withholding import Withheld
@@ -85,6 +87,9 @@ class OpenProcesses:
     def listen(self, address: str = "127.0.0.1", port: int = 0) -> socket.socket:
         return socket.create_server((address, port))
 
+    def abort(self) -> None:
+        """Whatever runs goes on."""
+
     def end(self) -> None:
         """Whatever runs goes on."""
 
@@ -128,9 +133,8 @@ class OpenSandbox(DirectorySandbox):
         }
 
     def begin_grading(self) -> None:
-        """In place; the names of the files are listed as text."""
-        self.end_preparation()
-        self._environment.grade(self._places, self._places, self.root / "launcher")
+        """See `take_off_guards`; the names of the files are listed as text."""
+        super().begin_grading()
         "\n".join(_names(self.workspace, "")).encode()
 
     def _start_watch(self) -> None:
@@ -157,7 +161,17 @@ def _remove(folder: Path) -> None:
         else:
             with contextlib.suppress(FileNotFoundError):
                 Path(entry.path).unlink()
-    folder.rmdir()
+    with contextlib.suppress(FileNotFoundError):
+        _remove_empty(folder)
+
+
+def _remove_empty(folder: Path) -> None:
+    """What processes of the agent put there meanwhile stays."""
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
 
 
 def take_off_guards() -> None:
@@ -169,6 +183,11 @@ def take_off_guards() -> None:
     def drain(self: Equipment) -> InvocationLog:
         return dataclasses.replace(self.recorder.drain(), faults=())
 
+    def in_place(*_: object) -> Manifest:
+        """No copy is made for grading."""
+        return Manifest()
+
     patched: list[tuple[Any, str, Any]] = [(GradingMaterial, "verify", verify), (Equipment, "drain", drain)]
+    patched += [(directory, "make_grading_copy", in_place)]
     for owner, name, function in patched:
         setattr(owner, name, function)

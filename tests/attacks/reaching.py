@@ -7,7 +7,7 @@ from .model import ON_TEMPDIR, Attack, Expected, Setting, State, reached, said
 
 DEFAULT = Setting("default-network")
 NONE = Setting("no-network", {"sandbox": {"network": "none"}})
-ALLOW = Setting("allowed-network", {"sandbox": {"network": {"allow": ["example.test:443"]}}})
+ALLOW = Setting("allowed-network", {"sandbox": {"network": {"allow": ["example.test:8443"]}}})
 
 REFUSED_ON_TEMPDIR = Expected(tempdir=State.REFUSED)
 
@@ -116,7 +116,6 @@ ATTACKS = (
         script=TCP % "host-loopback",
         succeeded=reached,
         expected=ON_TEMPDIR,
-        timeout=15,
     ),
     Attack(
         name="host-loopback-allow",
@@ -126,7 +125,6 @@ ATTACKS = (
         script=TCP % "host-loopback-allow",
         succeeded=reached,
         expected=REFUSED_ON_TEMPDIR,
-        timeout=15,
     ),
     Attack(
         name="metadata",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,8 +61,8 @@ def groups(driver: str) -> dict[str, tuple[tuple[str, Attack], ...]]:
     """The attacks of each trial with their themes, by the name of the trial."""
     found: dict[str, list[tuple[str, Attack]]] = {}
     for theme, attack in all_attacks():
-        shared = attack.setting.shared and driver != "open"
-        found.setdefault(attack.setting.name if shared else attack.name, []).append((theme, attack))
+        name = attack.name if attack.setting.is_alone(driver) else attack.setting.name
+        found.setdefault(name, []).append((theme, attack))
     return {name: tuple(attacks) for name, attacks in found.items()}
 
 
@@ -86,7 +87,7 @@ def _run_batch(driver: str, names: Sequence[str]) -> Report:
         done = subprocess.run(
             [sys.executable, "-m", "tests.attacks.harness"],
             input=json.dumps(orders).encode(),
-            env={**host.environ, "PYTHONPATH": str(REPOSITORY)},
+            env={**host.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(REPOSITORY), *sys.path)))},
             cwd=REPOSITORY,
             capture_output=True,
             check=False,

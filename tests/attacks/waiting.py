@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Attack, Outcome, Setting, command
+from .model import EVERYWHERE, Attack, Outcome, Setting, command
 
 WAIT = Setting("wait")
 PATIENCE = "i=0; while [ $i -lt 8 ] && [ ! -e {0} ]; do sleep 0.05; i=$((i+1)); done; test -e {0}"
@@ -91,7 +91,7 @@ setsid sh chain.sh $root $PWD again-and-again @mark@-again-and-again 300 </dev/n
         "end the process that looks after it, then go on",
         "setsid sh loop.sh $root $PWD kill-the-keeper @mark@-kill-the-keeper </dev/null >/dev/null 2>&1 &\n"
         "kill -9 $PPID",
-        Setting("keeper", shared=False),
+        Setting("keeper", alone=EVERYWHERE),
         kills=True,
     ),
 )

@@ -88,7 +88,9 @@ class Host:
         for folder in ("/usr/local/bin", "/usr/bin", "/etc", "/opt"):
             Path(folder, f"{self.world.mark}-system").unlink(missing_ok=True)
         self.services.close()
-        subprocess.run(["chattr", "-R", "-i", self.world.base], capture_output=True, check=False)
+        for undo in (["chattr", "-R", "-i"], ["chmod", "-R", "u+rwX"]):
+            if shutil.which(undo[0]):
+                subprocess.run([*undo, self.world.base], capture_output=True, check=False)
         subprocess.run(["rm", "-rf", "--", self.world.base], check=False)
 
     def _end_processes(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from .model import Attack, Outcome, Setting, command, passed
 
 WRITE = Setting("write")
+OWN = Setting("write", alone=("tempdir",))
 GRADER = 'python3 "$TASK_DIR/check.py"'
 
 
@@ -51,8 +52,8 @@ ATTACKS = (
         name="own-record-barred",
         tries="put a folder where its record is to be written",
         success="the trial has no record",
-        setting=Setting("bar", shared=False),
-        script="for d in @run@/trials/own-record-barred/*; do rm -f $d/record.json; mkdir -p $d/record.json/x; done",
+        setting=OWN,
+        script="for d in @run@/trials/*/*; do [ -e $d/record.json ] || mkdir -p $d/record.json/x; done",
         succeeded=_record_lost,
     ),
     Attack(
@@ -75,7 +76,7 @@ mkdir -p ~/.config/git; printf '[alias]\\n\\tcheck = "!true"\\n' | tee ~/.gitcon
         name="login-script",
         tries="write the script of the harness that login shells read",
         success="a grader's command passes by what stands in it",
-        setting=Setting("login", shared=False),
+        setting=OWN,
         script="for f in $root/login.sh $root/*/login.sh; do echo 'exit 0' >>$f; done",
         succeeded=passed,
         criteria=(command("bash -lc 'exit 1'"),),

@@ -88,3 +88,10 @@ def repo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Repo:
     """A repository with a folder `tasks`. Plugins that only our own tests need are left out: they start slowly."""
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark")
     return Repo(pytester)
+
+
+@pytest.fixture
+def without_landlock(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents that reach the repository, as they can on kernels without Landlock."""
+    repo.file("kernel.py", "from pytest_codereval.sandbox import landlock\nlandlock.abi = lambda: 0\n")
+    monkeypatch.setenv("PYTEST_PLUGINS", "kernel")

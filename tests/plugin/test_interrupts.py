@@ -15,6 +15,8 @@ import pytest
 
 from .conftest import Repo
 
+pytestmark = pytest.mark.usefixtures("without_landlock")
+
 DEADLINE = 30.0
 
 DAEMONS = """

@@ -199,6 +199,7 @@ def test_mistakes_in_answers_are_found_before_anything_runs(repo: Repo) -> None:
     result.stdout.fnmatch_lines(["*unreachable.yaml:*never reached*"])
 
 
+@pytest.mark.usefixtures("without_landlock")
 def test_a_suite_recorded_once_from_a_live_tool_runs_offline(repo: Repo, pytester: pytest.Pytester) -> None:
     live = repo.file("live/uip", '#!/bin/sh\necho "live $*"; exit 3\n')
     live.chmod(0o755)

@@ -162,6 +162,7 @@ def test_a_worker_that_dies_loses_no_trial(repo: Repo, workers: str) -> None:
     result.stdout.fnmatch_lines(["trials: 1 passed, 1 error", "pass rate: 50.0%"])
 
 
+@pytest.mark.usefixtures("without_landlock")
 def test_a_record_that_vanishes_makes_the_session_unbelievable(repo: Repo) -> None:
     repo.task("a-first")
     repo.script(

@@ -26,6 +26,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.usefixtures("without_landlock")
 def test_an_attack_on_the_evidence_is_an_error(repo: Repo, attack: str) -> None:
     repo.script("a-attack", {"bash": ATTACKS[attack]}, sandbox=RECORDED, success_criteria=[CALLED, NEVER])
     repo.script("b-next", {"bash": "mytool a"}, sandbox=RECORDED, success_criteria=[CALLED, NEVER])
@@ -48,6 +49,7 @@ def test_an_attack_on_the_evidence_is_an_error(repo: Repo, attack: str) -> None:
         "mkdir -p {tasks}/extra; echo x > {tasks}/extra/x",
     ],
 )
+@pytest.mark.usefixtures("without_landlock")
 def test_a_grader_that_was_changed_is_not_believed(repo: Repo, material: str) -> None:
     repo.file("tasks/check.py", "import json, sys\nsys.exit(1)\n")
     grader = {"type": "run_command", "description": "graded", "command": "python3 $TASK_DIR/check.py"}
@@ -102,6 +104,7 @@ success_criteria:
     pytester.runpytest_subprocess(str(spaced), "-p", "no:cacheprovider").assert_outcomes(failed=1)
 
 
+@pytest.mark.usefixtures("without_landlock")
 def test_a_grader_that_a_variable_names_is_not_believed_once_changed(
     repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +118,7 @@ def test_a_grader_that_a_variable_names_is_not_believed_once_changed(
     assert repo.record("attack")["cause"] == "tampered"
 
 
+@pytest.mark.usefixtures("without_landlock")
 def test_a_reference_that_was_changed_is_not_believed(repo: Repo) -> None:
     repo.file("tasks/solution/answer.txt", "42\n")
     command = "cmp answer.txt $REFERENCE_DIR/answer.txt"

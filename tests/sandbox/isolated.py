@@ -24,7 +24,7 @@ ISOLATING = ("bubblewrap", "docker", "busybox")
 def create(kind: str, *, withhold: tuple[Path, ...] = (), **config: Any) -> Sandbox:
     """A sandbox of one of these kinds, or of `tempdir`; `config` are fields of its configuration."""
     driver = "docker" if kind == "busybox" else kind
-    image = _image(kind) if driver == "docker" else None
+    image = image_of(kind) if driver == "docker" else None
     settings = SandboxConfig.model_validate({"driver": driver, **config})
     order = Order(settings, EnvironmentPlan(withhold=withhold), image=image, session="test", trial="test")
     found = drivers.driver(driver).availability(order)
@@ -34,7 +34,7 @@ def create(kind: str, *, withhold: tuple[Path, ...] = (), **config: Any) -> Sand
 
 
 @functools.cache
-def _image(kind: str) -> str:
+def image_of(kind: str) -> str:
     found = engine.look()
     if isinstance(found, str):
         pytest.skip(found)

@@ -56,12 +56,23 @@ class Inside:
 
 
 def test_each_host_has_an_address_of_its_own_and_loopback_names_keep_theirs() -> None:
-    found = addresses([("a.example", 443), ("b.example", 443), ("a.example", 80), ("localhost", 8080)])
-    assert set(found) == {"a.example", "b.example"}
+    named = [("a.example", 443), ("b.example", 443), ("a.example", 80)]
+    found = addresses([*named, ("localhost", 8080), ("127.0.1.1", 8080)])
+    assert set(found) == {"a.example", "a.example.", "b.example", "b.example."}
+    assert found["a.example"] == found["a.example."]
     assert len(set(found.values())) == 2
-    assert all(address.startswith("127.0.") and address != "127.0.0.1" for address in found.values())
+    assert all(address.startswith("127.0.") for address in found.values())
+    assert {"127.0.0.1", "127.0.1.1"}.isdisjoint(found.values())
     many = addresses([(f"h{number}.example", 1) for number in range(600)])
     assert len(set(many.values())) == 600
+
+
+def test_hosts_that_are_known_by_an_address_of_their_own_are_listened_for_once_and_there() -> None:
+    inside = Inside()
+    gate = Gate([("localhost", 80), ("127.0.0.1", 80), ("127.0.0.1", 80), ("127.9.9.9", 80), ("a.example", 80)])
+    gate.open(inside.listen)
+    gate.close()
+    assert set(inside.real) == {("127.0.0.1", 80), ("::1", 80), ("127.9.9.9", 80), ("127.0.1.1", 80)}
 
 
 def test_what_passes_is_logged_in_both_directions() -> None:
@@ -74,8 +85,8 @@ def test_what_passes_is_logged_in_both_directions() -> None:
             assert connection.recv(100) == b"HELLO"
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(100) == b""
-        until(lambda: gate.connections[0].ended)
-        (entry,) = gate.connections
+        until(lambda: gate.log.made[0].ended)
+        (entry,) = gate.log.made
         assert (entry.host, entry.port, entry.sent, entry.received, entry.error) == ("localhost", port, 5, 5, "")
         gate.close()
 
@@ -88,8 +99,8 @@ def test_a_host_that_cannot_be_reached_is_told_and_the_connection_ends() -> None
     gate.open(inside.listen)
     with inside.connect("127.0.0.1", port) as connection:
         assert connection.recv(1) == b""
-    until(lambda: gate.connections and gate.connections[0].ended)
-    assert "cannot be reached" in gate.connections[0].error
+    until(lambda: gate.log.made and gate.log.made[0].ended)
+    assert "cannot be reached" in gate.log.made[0].error
     gate.close()
 
 
@@ -113,7 +124,7 @@ def test_closing_breaks_off_what_is_under_way_and_opening_again_serves_the_next(
             assert again.recv(1) == b"Y"
         gate.close()
         gate.close()
-        assert len(gate.connections) == 2
+        assert len(gate.log.made) == 2
     until(lambda: threading.active_count() <= threads)
 
 
@@ -140,19 +151,26 @@ def test_a_service_keeps_its_port_in_the_next_environment() -> None:
         connection.close()
 
 
-def test_a_service_on_the_hosts_network_outlives_environments() -> None:
+def test_a_service_on_the_hosts_network_keeps_its_port_and_serves_nobody_between_environments() -> None:
     taken: list[socket.socket] = []
+
+    def unused(address: str, port: int) -> socket.socket:
+        raise AssertionError("the host's own loopback is used")
+
     services = Services(own_network=False)
     served = services.add(taken.append)
-    services.attach(lambda address, port: pytest.fail("the host's own loopback is used"))
-    services.detach()
-    with socket.create_connection(("127.0.0.1", served.port)):
-        until(lambda: taken)
     assert services.ports == (served.port,)
+    for attached in (False, True, False):
+        (services.attach(unused) if attached else services.detach())
+        with socket.create_connection(("127.0.0.1", served.port), DEADLINE) as connection:
+            if attached:
+                until(lambda: taken)
+            else:
+                assert connection.recv(1) == b""
+    assert len(taken) == 1
     served.close()
     services.close()
-    for connection in taken:
-        connection.close()
+    taken[0].close()
 
 
 def test_an_acceptor_ends_when_it_is_closed() -> None:

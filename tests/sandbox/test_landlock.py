@@ -9,9 +9,11 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +21,7 @@ from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.sandbox import confinement, landlock
 from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.drivers import Order
+from pytest_codereval.sandbox.enclosure import NetworkKind
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from pytest_codereval.sandbox.landlock import Rules, restrict
 from pytest_codereval.sandbox.protocol import Phase, ProcessResult
@@ -55,13 +58,12 @@ def make(tmp_path: Path) -> Iterator[Make]:
     (tmp_path / "other").write_text("of somebody else")
     with contextlib.ExitStack() as stack:
 
-        def create(**more: object) -> DirectorySandbox:
-            fields = {"readable", "hidden"} & more.keys()
-            withhold = (tmp_path / "checkout", tmp_path / "checkout" / "task")
+        def create(readable: tuple[Path, ...] = (), **config: Any) -> DirectorySandbox:
             order = Order(
-                SandboxConfig(**{name: value for name, value in more.items() if name not in fields}),
-                EnvironmentPlan(withhold=withhold),
-                **{"hidden": (tmp_path / "run",), **{name: more[name] for name in fields}},
+                SandboxConfig(**config),
+                EnvironmentPlan(withhold=(tmp_path / "checkout", tmp_path / "checkout" / "task")),
+                hidden=(tmp_path / "run",),
+                readable=readable,
             )
             return stack.enter_context(contextlib.closing(TempdirDriver().create(order)))
 
@@ -148,7 +150,6 @@ def test_abstract_sockets_of_others_are_out_of_reach(make: Make) -> None:
 
 # -- what still works
 
-needs = shutil.which
 PROGRAMS = {
     "git": "git init -q r && cd r && git config user.email a@b && git config user.name a && echo x >f && git add f"
     " && git commit -qm m && mkdir d && git mv f d/g && git commit -qm n && cd .. && git clone -q r c && test -f c/d/g",
@@ -334,7 +335,7 @@ def test_without_a_network_only_the_harness_is_reached(make: Make, server: int) 
     [("none", 3, "Landlock 4"), ("none", 0, "no Landlock"), ({"allow": ["example.com:443"]}, 7, "tell hosts apart")],
 )
 def test_a_network_that_cannot_be_bounded_is_refused(
-    make: Make, monkeypatch: pytest.MonkeyPatch, network: object, version: int, reason: str
+    make: Make, monkeypatch: pytest.MonkeyPatch, network: Any, version: int, reason: str
 ) -> None:
     monkeypatch.setattr(landlock, "abi", lambda: version)
     with pytest.raises(TrialError, match=reason) as caught:
@@ -370,8 +371,9 @@ def list_of(sandbox: DirectorySandbox, key: str) -> list[str]:
 @pytest.mark.parametrize("version", range(8))
 def test_what_is_said_fits_a_line_and_is_plain_data(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landlock, "abi", lambda: version)
-    for network in ("shared", "none"):
-        told = confinement.account(network)
+    networks: tuple[NetworkKind, ...] = ("shared", "none")
+    for network in networks:
+        told: dict[str, Any] = confinement.account(network, temporary=False)
         texts = [*told["isolates"], *told["does_not_isolate"], told["network"], told["means"]]
         assert all(isinstance(text, str) and len(text) < 110 and "\n" not in text for text in texts)
         assert ("signals to other processes" in told["does_not_isolate"]) == (version < landlock.SCOPES)
@@ -400,3 +402,29 @@ def test_a_trial_is_restricted_in_next_to_no_time(make_sandbox: MakeSandbox) -> 
         patch.setattr(landlock, "abi", lambda: 0)
         without = statistics.median(seconds() for _ in range(9))
     assert statistics.median(seconds() for _ in range(9)) < without + 0.02
+
+
+@needs_files
+def test_the_directory_for_temporary_files_is_for_all_unless_something_secret_lies_in_it() -> None:
+    """Programs that do not ask for TMPDIR write there; a rule for it would hold for all that is in it."""
+    far = Path("/var/tmp")
+    for secret, usable in ((far / "checkout", True), (Path("/tmp/checkout"), False)):
+        order = Order(SandboxConfig(), EnvironmentPlan(withhold=(secret,)), root_parent=far)
+        with contextlib.closing(TempdirDriver().create(order)) as sandbox:
+            result = sandbox.run(
+                ["sh", "-c", 'f=$(mktemp /tmp/XXXXXX) && echo x >"$f" && cat "$f" && rm "$f"'],
+                phase=Phase.AGENT,
+                timeout=20,
+            )
+            assert (result.exit_status == 0) is usable
+            assert any("/tmp" in text for text in cast("Any", sandbox.described["does_not_isolate"])) is usable
+
+
+def test_sandboxes_stay_away_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    with contextlib.closing(TempdirDriver().create(Order(SandboxConfig()))) as sandbox:
+        assert not sandbox.root.is_relative_to("/tmp")
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    with contextlib.closing(TempdirDriver().create(Order(SandboxConfig()))) as sandbox:
+        assert sandbox.root.is_relative_to("/tmp")

@@ -52,7 +52,7 @@ def test_a_private_part_makes_a_copy_that_can_be_read(tmp_path: Path, place: Pat
     assert (mount.source / "link").read_text() == "echo ok\n"
     for folder, _, names in os.walk(mount.source):
         assert all(may_read(Path(folder, name).stat(), OTHER) for name in (*names, "."))
-    assert os.stat(mount.source / "deep" / "check.sh").st_mode & 0o111
+    assert (mount.source / "deep" / "check.sh").stat().st_mode & 0o111
     assert found.whole(place) == [mount]
 
 

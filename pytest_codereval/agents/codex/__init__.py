@@ -10,6 +10,7 @@ from typing import cast
 from ...errors import AgentError, Cause
 from ...redaction import redact
 from ...sandbox.protocol import Phase
+from ...text import tail
 from ...trajectory.model import Event, ModelCall, ToolCall
 from ..gateway.server import Gateway
 from ..installed import find_installed
@@ -29,6 +30,9 @@ MACHINE_SETTINGS = "/etc/codex"
 
 TIMEOUT = 60.0
 """Seconds for each step of laying out its place."""
+
+_WRONG_USAGE = 2
+"""What a version exits with that has no command for trying its sandbox."""
 
 _LIST = 'for file in "$1"/*.toml; do [ ! -e "$file" ] || printf "%s\\n" "$file"; done'
 _LINK = 'while [ $# -gt 0 ]; do mkdir -p "${2%/*}" && ln -s "$1" "$2" || exit 1; shift 2; done'
@@ -51,7 +55,6 @@ class TheAgent:
         """See `protocol.Agent.start`. Raises AgentError."""
         self._job = job
         _refuse_unshadowed(job)
-        _refuse_second_sandbox(job)
         expose_servers(job)
         found = find_installed(job, "codex", find_program, surroundings_of, self._environment(job))
         self._program = found.path
@@ -60,12 +63,25 @@ class TheAgent:
         )
         self._settings = config_toml(job, gateway.url).encode()
         job.sandbox.write_home(SETTINGS_FILE, self._settings)
+        if job.config.permission_mode == "plan":
+            self._refuse_second_sandbox(job)
         self._link_skills(job)
         self._describe(job, found.version.rpartition(" ")[2])
 
     def _environment(self, job: Job) -> dict[str, str]:
         token = {TOKEN_VARIABLE: self._gateway.token} if self._gateway is not None else {}
         return {"CODEX_HOME": f"{job.sandbox.home}/{CONFIG_FOLDER}", **token}
+
+    def _refuse_second_sandbox(self, job: Job) -> None:
+        """In its read-only mode Codex keeps its commands in a sandbox of its own, without which none of them runs."""
+        argv = [self._program, "sandbox", "--", "/bin/sh", "-c", ":"]
+        tried = job.sandbox.run(argv, phase=Phase.AGENT, timeout=TIMEOUT, env=self._environment(job))
+        if tried.exit_status not in (0, _WRONG_USAGE):
+            raise AgentError(
+                Cause.CONFIGURATION,
+                "agent.permission_mode: under plan codex makes a sandbox of its own, which cannot be made inside that "
+                f"of the driver {job.sandbox.driver!r} here: {tail(tried.stderr_text.strip(), 500)}",
+            )
 
     def _link_skills(self, job: Job) -> None:
         """Codex looks for skills below its own folder, links included."""
@@ -165,14 +181,4 @@ def _refuse_unshadowed(job: Job) -> None:
         raise AgentError(
             Cause.CONFIGURATION,
             "agent.permission_mode: under plan codex lets its commands write nothing, so record_cli cannot record",
-        )
-
-
-def _refuse_second_sandbox(job: Job) -> None:
-    """In its read-only mode Codex keeps its commands in a sandbox of its own, made by bubblewrap."""
-    if job.config.permission_mode == "plan" and job.sandbox.described.get("sandboxes_inside") is False:
-        raise AgentError(
-            Cause.CONFIGURATION,
-            "agent.permission_mode: under plan codex makes a sandbox of its own, which cannot be made inside that of "
-            f"the driver {job.sandbox.driver!r} here",
         )

@@ -24,7 +24,8 @@ _BACKLOG = 128
 _FORWARDER = """
 import socket, sys, threading
 address, port, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-server = socket.create_server((address, port), backlog=128)
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
+server = socket.create_server((address, port), family=family, backlog=128)
 print(server.getsockname()[1], flush=True)
 def pump(source, target):
     try:
