@@ -419,6 +419,12 @@ class DirectorySandbox:
 
     def reap(self) -> None:
         """See `protocol.Sandbox.reap`. The sandbox can be used again afterwards."""
+        self._end_all()
+        if self._watch is not None:
+            self._watch.look()
+            self._watch.refuse()
+
+    def _end_all(self) -> None:
         first: TrialError | None = None
         for phase in tuple(self._enclosures):
             try:
@@ -433,7 +439,7 @@ class DirectorySandbox:
         if self._closed or self._owner != os.getpid():
             return
         try:
-            self.reap()
+            self._end_all()
         finally:
             self._closed = True
             self._services.close()

@@ -33,6 +33,11 @@ class DiskWatch:
         self._thread = threading.Thread(target=self._watch, name="codereval-disk", daemon=True)
         self._thread.start()
 
+    def look(self) -> None:
+        """Look once more, now."""
+        if self.fault is None and (reason := self._reason()) is not None:
+            self.fault = TrialError(Cause.OUT_OF_SPACE, reason)
+
     def refuse(self) -> None:
         """Raise TrialError(OUT_OF_SPACE) when the sandbox had to be stopped."""
         if self.fault is not None:
@@ -47,8 +52,8 @@ class DiskWatch:
         pause = _PAUSE
         while not self._closing.wait(pause):
             begin = time.perf_counter()
-            if (reason := self._reason()) is not None:
-                self.fault = TrialError(Cause.OUT_OF_SPACE, reason)
+            self.look()
+            if self.fault is not None:
                 self._stop()
             pause = max(_PAUSE, _SHARE * (time.perf_counter() - begin))
 

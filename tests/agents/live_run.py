@@ -21,7 +21,8 @@ messages = [{"role": "user", "content": sys.stdin.read() or "do it"}]
 tools = [{"name": "Bash", "description": "runs a command", "input_schema": {"type": "object", "properties": {
     "command": {"type": "string"}}, "required": ["command"]}}]
 while True:
-    body = {"model": os.environ.get("MODEL", "claude-sonnet-4-5"), "max_tokens": 100, "messages": messages, "tools": tools}
+    model = os.environ.get("MODEL", "claude-sonnet-4-5")
+    body = {"model": model, "max_tokens": 100, "messages": messages, "tools": tools}
     request = urllib.request.Request(os.environ["URL"] + "/v1/messages", json.dumps(body).encode(), {
         "x-api-key": os.environ["KEY"], "content-type": "application/json", "anthropic-version": "2023-06-01"})
     reply = json.load(urllib.request.urlopen(request))

@@ -20,15 +20,18 @@ from pytest_codereval.sandbox import drivers, landlock
 from pytest_codereval.sandbox.environment import EnvironmentPlan
 from tests.fakes import Fake, FakeAnthropic, FakeOpenAI, Request, call, say
 from tests.fakes.turns import Entry
-from tests.sandbox.isolated import image_of
+from tests.sandbox import isolated
 from tests.sandbox.making import create
 
 from ..plugin.conftest import Repo
+from . import claude_run, codex_run
 from .live_run import CLIENT, PROGRAMS
 from .test_kills import alive, until
 
 KEY = "sk-test-SECRET-0123456789-abcdefghij"
 SKILL = Path(__file__).resolve().parents[2] / "example_tasks" / "agents" / "skill_plugin"
+
+NETWORKS: Mapping[str, Any] = {"codex": "none", "anthropic": {"allow": ["localhost:9"]}}
 
 LOOK = """
 import glob, os, socket
@@ -65,13 +68,14 @@ class Models:
 
 
 def work(agent: str) -> list[Any]:
-    """What a model has its agent do: read its skill, call a tool that is recorded, write, look around."""
+    """What a model has its agent do: read its skill, call a tool that is recorded, go out, write, look around."""
     reads = [] if agent == "command" else [call("Skill", skill="changelog")]
     writes = call("Write", file_path="NOTES.md", content="# 1.4.0\n")
     if agent == "command":
         writes = call("Bash", command="echo '# 1.4.0' > NOTES.md")
+    goes = call("Bash", command="relctl publish 1.4.0; : 3<>/dev/tcp/localhost/9")
     look = call("Bash", command="python3 look.py > seen.txt 2>&1; id -u >> seen.txt; cat seen.txt")
-    return [*reads, call("Bash", command="relctl publish 1.4.0"), writes, look, say("Published as pub-77.")]
+    return [*reads, goes, writes, look, say("Published as pub-77.")]
 
 
 @pytest.fixture
@@ -84,7 +88,7 @@ def repo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Repo:
 
 def options_for(driver: str) -> list[str]:
     """What has pytest use a driver."""
-    image = ["-o", f"codereval_image={image_of('docker')}"] if driver == "docker" else []
+    image = ["-o", f"codereval_image={isolated.image_of('docker')}"] if driver == "docker" else []
     found = drivers.driver(driver).availability()
     if not found.usable:
         pytest.skip(f"no {driver}: {found.reason}")
@@ -115,7 +119,7 @@ def write_tasks(repo: Repo, agents: list[str]) -> None:
             sandbox={
                 "template_sources": [{"type": "starter_files", "files": [starter]}],
                 "record_cli": [tool],
-                **({"network": "none"} if agent == "codex" else {}),
+                **({"network": NETWORKS[agent]} if agent in NETWORKS else {}),
             },
             success_criteria=[{**each, "description": str(number)} for number, each in enumerate(criteria)],
         )
@@ -171,7 +175,7 @@ def is_there(agent: str, monkeypatch: pytest.MonkeyPatch) -> bool:
 
 @pytest.mark.parametrize(
     ("driver", "names"),
-    [("bubblewrap", ["anthropic", "codex", "command"]), ("docker", ["anthropic", "claude-code"])],
+    [("bubblewrap", ["anthropic", "codex", "command"]), ("docker", ["claude-code"])],
     ids=["bubblewrap", "docker"],
 )
 def test_agents_work_and_find_no_key(
@@ -185,6 +189,12 @@ def test_agents_work_and_find_no_key(
         run_work(repo, agents, options, monkeypatch)
     finally:
         os.umask(mask)
+    if driver == "bubblewrap":
+        assert repo.record("codex")["connections"] is None
+        log = repo.record("anthropic")["connections"]
+        assert log["unlogged"] == 0
+        (went,) = log["made"]
+        assert (went["host"], went["port"], went["error"][:17]) == ("localhost", 9, "cannot be reached")
     for name in agents:
         seen = repo.path / f"run/trials/{name}/trial/workspace/seen.txt"
         assert "harness: False" in seen.read_text(encoding="utf-8")
@@ -198,25 +208,27 @@ def test_landlock_keeps_the_key_from_an_agent_in_a_temporary_directory(
 
 
 @pytest.mark.parametrize(("agent", "driver"), [("claude-code", "bubblewrap"), ("codex", "docker")])
-def test_a_model_is_reached_again_after_judging_between_two_turns(
-    repo: Repo, agent: str, driver: str, monkeypatch: pytest.MonkeyPatch
+def test_a_conversation_goes_on_when_all_processes_were_killed_between_two_turns(
+    tmp_path: Path, agent: str, driver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    PROGRAMS[agent].need(monkeypatch)
-    repo.task(
-        agent,
-        agent={**PROGRAMS[agent].block, "model": agent},
-        success_criteria=[{"type": "file_exists", "path": "second.txt", "description": "d"}],
-        simulation={"enabled": True, "persona": "p", "goal": "g", "check_criteria": "both"},
-    )
+    """As they are when a dialogue is judged between its turns."""
+    program, module = PROGRAMS[agent], codex_run if agent == "codex" else claude_run
+    program.need(monkeypatch)
     first = call("Bash", command="(setsid tail -f /dev/null >/dev/null 2>&1 &); echo > first.txt")
     look = "ls first.txt; cat /proc/[0-9]*/comm | grep -qx tail || echo > second.txt"
-    scripts = {agent: [first, say("One is there."), call("Bash", command=look), say("Two are there.")]}
-    with fakes(scripts, user_turns=[say("Go on."), say("<<<END>>>")]) as made:
-        reach(made, monkeypatch)
-        repo.run(*options_for(driver)).assert_outcomes(passed=1)
-    record = repo.record(agent)
-    assert [each["status"] for each in record["dialogue"]["between_turns"]] == ["failed", "passed"]
-    assert usage_of(record) == charged(made["openai" if agent == "codex" else "anthropic"], agent)
+    script = [first, say("One is there."), call("Bash", command=look), say("Two are there.")]
+    with program.fake(script, key=module.KEY) as fake:
+        stage = module.Stage(tmp_path, fake, monkeypatch)
+        with contextlib.closing(stage):
+            stage.sandbox = isolated.create(driver)
+            stage.start()
+            assert stage.ask("one").failure is None
+            stage.sandbox.reap()
+            assert (stage.sandbox.workspace / "first.txt").exists()
+            assert stage.ask("two").failure is None
+            assert (stage.sandbox.workspace / "second.txt").exists()
+    assert [len(said) for said in (fake.requests, fake.unfinished)] == [4, 0]
+    assert "One is there." in str(fake.requests[-1].body)
 
 
 @pytest.mark.parametrize(("agent", "driver"), [("command", "bubblewrap"), ("codex", "docker")])

@@ -34,9 +34,8 @@ for pid in open("pids.txt").read().split():
                         found = re.findall(rb"sesame-memory-[0-9a-f]{16}", memory.read(high - low))
                     except (OSError, ValueError, OverflowError):
                         continue
-                    if found:
-                        print(found[0].decode())
-                        raise SystemExit
+                    for text in set(found):
+                        print(text.decode())
     except OSError as error:
         print(error)
 E

@@ -40,7 +40,7 @@ print("300 megabytes")
 """
 
 DISK_FULL = (
-    "head -c 24000000 /dev/zero >a; sync a; test $(stat -c %s a) = 24000000 && echo '24 megabytes'; sleep 0.3; ls -l a"
+    "head -c 24000000 /dev/zero >a; sync a; test $(stat -c %s a) = 24000000 && echo '24 megabytes'; sleep 3; ls -l a"
 )
 MANY_FILES = """\
 py - <<'E'
@@ -54,7 +54,7 @@ try:
 except OSError as error:
     print(n, error)
 E
-sleep 0.3
+sleep 3
 """
 
 

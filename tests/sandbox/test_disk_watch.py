@@ -33,7 +33,8 @@ def test_an_agent_that_fills_the_disk_is_stopped(make_sandbox: MakeSandbox) -> N
     with pytest.raises(TrialError, match=r"more than the 8 MB of limits\.max_disk_mb") as caught:
         sandbox.run(["sh", "-c", script], phase=Phase.AGENT, timeout=60)
     assert caught.value.cause is Cause.OUT_OF_SPACE
-    sandbox.reap()
+    with pytest.raises(TrialError):
+        sandbox.reap()
     assert len(list(sandbox.workspace.iterdir())) < 2000
 
 
@@ -77,3 +78,11 @@ def test_one_that_hides_what_it_belongs_to_is_stopped_too(kind: str) -> None:
         with pytest.raises(TrialError, match=r"limits\.max_disk_mb") as caught:
             sandbox.run(["sh", "-c", FILLER.format(folder=sandbox.workspace)], phase=Phase.AGENT, timeout=60)
         assert caught.value.cause is Cause.OUT_OF_SPACE
+
+
+def test_one_that_was_quicker_than_the_watch_is_found_at_the_seal(make_sandbox: MakeSandbox) -> None:
+    sandbox = make_sandbox(limits={"max_disk_mb": 4})
+    sandbox.run(["sh", "-c", "head -c 9000000 /dev/urandom >f"], phase=Phase.AGENT, timeout=60)
+    with pytest.raises(TrialError) as caught:
+        sandbox.reap()
+    assert caught.value.cause is Cause.OUT_OF_SPACE
