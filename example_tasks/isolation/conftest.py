@@ -10,4 +10,6 @@ def pytest_collection_modifyitems(config, items):
     if driver == "tempdir" and abi() < TCP:
         for item in items:
             if item.name == "no-network":
-                item.add_marker(pytest.mark.skip(reason=f"tempdir needs Landlock {TCP} (Linux 6.7) to bound the network"))
+                item.add_marker(
+                    pytest.mark.skip(reason=f"tempdir needs Landlock {TCP} (Linux 6.7) to bound the network")
+                )

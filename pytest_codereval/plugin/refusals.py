@@ -66,22 +66,33 @@ class IsolationGuard:
         if not tasks:
             return
         choice = isolation.choice(self._config)
-        self._refuse_unavailable(choice, {choice.name_for(task.task.sandbox) for task in tasks.values()})
+        self._refuse_unavailable(choice, tasks)
         if choice.least > 0:
             self._refuse_weak(choice, tasks)
 
-    def _refuse_unavailable(self, choice: Choice, needed: set[str]) -> None:
+    def _refuse_unavailable(self, choice: Choice, tasks: Mapping[str, TrialSpec | LoadedTask]) -> None:
         """What the session chose must be there. What a task names itself is an error of that trial."""
         from ..sandbox.choice import availability
+        from ..sandbox.drivers import Order
 
-        for what, name in ((isolation.DRIVER_OPTION, choice.driver), (isolation.DRIVER_INI, choice.default)):
-            if name is None or name == "auto" or name not in needed:
+        what, name = isolation.DRIVER_OPTION, choice.driver
+        if name is None:
+            what, name = isolation.DRIVER_INI, choice.default
+        if name is None or name == "auto":
+            return
+        for nodeid, task in tasks.items():
+            sandbox = task.task.sandbox
+            if choice.name_for(sandbox) != name or not ("driver" not in sandbox.model_fields_set or choice.driver):
                 continue
+            where = "on this machine"
             found = availability(name)
+            if found.usable:
+                where = f"for {nodeid}"
+                found = availability(name, Order(sandbox, task_dir=task.path.parent, image=choice.image))
             if not found.usable:
                 raise pytest.UsageError(
                     clean(
-                        f"{what} {name}: it cannot be had on this machine: {found.reason}. "
+                        f"{what} {name}: it cannot be had {where}: {found.reason}. "
                         "`python -m pytest_codereval drivers` says what can; auto picks the strongest of them"
                     )
                 )

@@ -8,8 +8,14 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import Cause, TrialError
+
+if TYPE_CHECKING:
+    from ..task.sandbox_models import ResourceLimits
 
 MOUNT = Path("/sys/fs/cgroup")
 _PREFIX = "codereval"
@@ -31,18 +37,46 @@ class Limits:
 class Group:
     """The control groups of one sandbox, one for each hierarchy; `bounded` names the limits that they hold."""
 
-    folders: tuple[Path, ...]
-    bounded: frozenset[str]
+    folders: tuple[Path, ...] = ()
+    bounded: frozenset[str] = frozenset()
 
     @property
     def joins(self) -> tuple[Path, ...]:
-        """The files to which a process writes 0 in order to be bounded, it and all that it starts."""
-        return tuple(folder / "cgroup.procs" for folder in self.folders)
+        """The files to which a process with one thread writes 0 in order to be bounded, it and all that it starts.
+
+        With version 1 it joins as a thread, because for a process as such the kernel waits some 10 ms.
+        """
+        return tuple(
+            tasks if (tasks := folder / "tasks").exists() else folder / "cgroup.procs" for folder in self.folders
+        )
 
     def remove(self) -> tuple[str, ...]:
         """Remove them once their processes are dead; those that could not be removed. May be called twice."""
         deadline = time.monotonic() + _PATIENCE
         return tuple(str(folder) for folder in self.folders if not _removed(folder, deadline))
+
+
+NO_GROUP = Group()
+
+
+def asked_limits(limits: ResourceLimits) -> Limits:
+    """The bounds that a task asks for by name."""
+    memory = limits.max_memory_mb << 20 if limits.max_memory_mb is not None else None
+    return Limits(memory, limits.max_pids, limits.max_cpus)
+
+
+def refuse_unbounded(limits: ResourceLimits, group: Group, driver: str, *, held: Collection[str] = ()) -> None:
+    """Raises TrialError(SANDBOX) for a limit that the task asks for and that the group does not hold.
+
+    `held` are those that the driver holds by other means.
+    """
+    for key, limit in (("max_memory_mb", "memory"), ("max_pids", "pids"), ("max_cpus", "cpu")):
+        if getattr(limits, key) is not None and limit not in {*group.bounded, *held}:
+            raise TrialError(
+                Cause.SANDBOX,
+                f"sandbox.limits.{key} cannot be applied by the driver {driver}: this user may make no control group "
+                f"for it; run as root, or use the driver docker",
+            )
 
 
 _numbers = itertools.count(1)

@@ -23,6 +23,13 @@ SYSTEM = (
 )
 """Read and run by the agent: installed programs and what they need."""
 
+_CREDENTIALS = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"),
+    *("/etc/docker", "/etc/kubernetes", "/etc/krb5.keytab", "/etc/NetworkManager", "/etc/wireguard", "/etc/ipsec.d"),
+    *("/etc/ssl/private", "/etc/ssh"),
+)
+"""What only root can read in a place that the agent may read; where the harness is root it is kept back."""
+
 _LINKED = ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime", "/etc/ssl/certs", "/etc/ssl/cert.pem")
 """Often links that lead elsewhere."""
 
@@ -72,7 +79,7 @@ def leaves_temporary(kept_out: Iterable[Path]) -> bool:
 
 
 def _secret(places: Iterable[Path]) -> list[str]:
-    return _real([*places, *_home()])
+    return _real([*places, *_home(), *(path for path in _CREDENTIALS if os.access(path, os.R_OK))])
 
 
 def _real(paths: Iterable[str | Path]) -> list[str]:
@@ -154,6 +161,8 @@ def account(network: NetworkKind, *, temporary: bool) -> dict[str, object]:
     }
 
 
+RESOURCES = "memory and processors"
+
 _COMMON = ("folders and HOME of its own", "an explicit environment", "no process of it outlives the trial")
 
 
@@ -193,5 +202,5 @@ def _open(version: int, network: NetworkKind, temporary: bool) -> list[str]:
     processes = [] if version >= landlock.SCOPES else ["signals to other processes"]
     net = ["the network"] if network == "shared" else ["network protocols other than TCP"]
     sockets = "sockets of other programs on the disk, such as those of docker and ssh-agent"
-    rest = ["the list of processes", "memory and processors", "what pre_run and graders read"]
+    rest = ["the list of processes", RESOURCES, "what pre_run and graders read"]
     return [user, *files, *processes, *net, sockets, *rest]

@@ -7,6 +7,7 @@ import fnmatch
 import functools
 import itertools
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import Cause, TrialError
+from .interpreters import make_interpreters
 from .protocol import Phase
 from .withholding import Withheld
 
@@ -22,14 +24,10 @@ PHASE_VARIABLE = "CODEREVAL_PHASE"
 
 GRADE_WITH_SHIMS = "grade-with-shims"
 
-_HARMLESS_GIT = {
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "core.fsmonitor",
-    "GIT_CONFIG_VALUE_0": "false",
-    "GIT_CONFIG_KEY_1": "core.hooksPath",
-    "GIT_CONFIG_VALUE_1": "/dev/null",
-}
+_HARMLESS_GIT = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null"}
 """Keeps git from running the monitor and the hooks that a repository of the agent names; `git -c` is stronger."""
+
+_PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 _OWN_NAMES = frozenset({"PATH", "HOME", "TMPDIR", PHASE_VARIABLE})
 
@@ -83,6 +81,7 @@ class Environment:
         self.grading: Places | None = None
         self._running: Places | None = None
         self._launcher: list[Path] = []
+        self._interpreters: list[Path] = []
         passed = _passed_through(plan.passthrough)
         self.withheld_names = tuple(
             sorted(name for name, value in passed.items() if name not in plan.extra and self._withhold.named_in(value))
@@ -102,8 +101,14 @@ class Environment:
                 )
 
     def grade(self, grading: Places, running: Places, launcher: Path) -> None:
-        """Let grading begin: the places of GRADE and of RUN, and the directory that is first on the PATH of GRADE."""
+        """Let grading begin: the places of GRADE and of RUN, and the directory that is first on the PATH of GRADE.
+
+        Raises OSError when the interpreters of GRADE cannot be made.
+        """
         self.grading, self._running, self._launcher = grading, running, [launcher]
+        names = {*self._search_path.pythons, *(("python", "python3") if self.venv is not None else ())}
+        if names:
+            self._interpreters = [make_interpreters(grading.tools / "interpreters", sorted(names))]
 
     def of(self, phase: Phase) -> dict[str, str]:
         """The complete environment of a process in `phase`. In grading each has a fresh cache for compiled Python.
@@ -119,8 +124,8 @@ class Environment:
                 del variables[name]
         if phase is Phase.AGENT:
             return variables
-        if phase is Phase.GRADE and not any(name.startswith("GIT_CONFIG") for name in variables):
-            variables |= _HARMLESS_GIT
+        if phase is Phase.GRADE:
+            variables |= _git_settings(variables)
         variables[PHASE_VARIABLE] = str(phase)
         if phase in (Phase.GRADE, Phase.RUN):
             variables["PYTHONPYCACHEPREFIX"] = f"{places.cache}/{next(self._runs)}"
@@ -138,7 +143,7 @@ class Environment:
     def with_shims(self) -> dict[str, str]:
         """What to lay over the grading environment of a command that wants the agent's shims and mock directories."""
         return {
-            "PATH": self._join([*self._launcher, *self._shadowing()], self._grading_folders),
+            "PATH": self._join([*self._launcher, *self._shadowing(), *self._interpreters], self._grading_folders),
             PHASE_VARIABLE: GRADE_WITH_SHIMS,
         }
 
@@ -148,7 +153,8 @@ class Environment:
             return self._join(self._shadowing(), self._agent_folders)
         if phase is Phase.PREPARE:
             return self._join([], self._preparation_folders)
-        return self._join(self._launcher if phase is Phase.GRADE else [], self._grading_folders)
+        first = [*self._launcher, *self._interpreters] if phase is Phase.GRADE else []
+        return self._join(first, self._grading_folders)
 
     @functools.cached_property
     def _aliases(self) -> Aliases:
@@ -236,6 +242,12 @@ class SearchPath:
         self._missing = tuple(name for name, program in found.items() if program is None)
         self._python = found["python"] or found["python3"] or sys.executable
 
+    @functools.cached_property
+    def pythons(self) -> tuple[str, ...]:
+        """The names by which an interpreter is found."""
+        names = {name for folder in self.folders for name in _names_in(folder) if _PYTHON.fullmatch(name)}
+        return tuple(sorted(names | {"python", "python3"}))
+
     def python_wrappers(self, folder: Path, name_of: Callable[[str], str] = str) -> list[str]:
         """Make `folder` with the missing names: the other one, else the harness's interpreter; none when none is.
 
@@ -250,6 +262,29 @@ class SearchPath:
             wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n', encoding="utf-8")
             wrapper.chmod(0o755)
         return [str(folder)]
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return [path.name for path in Path(folder).iterdir()]
+    except OSError:
+        return []
+
+
+def _git_settings(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which git gets the harmless settings, and behind them those of an author."""
+    given = variables.get("GIT_CONFIG_COUNT", "")
+    count = int(given) if re.fullmatch(r"\d{1,4}", given) else 0
+    settings = dict(enumerate(_HARMLESS_GIT.items()))
+    for index in range(count):
+        key, value = (variables.get(f"GIT_CONFIG_{part}_{index}") for part in ("KEY", "VALUE"))
+        if key is None or value is None:
+            return {}
+        settings[len(settings)] = (key, value)
+    numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for index, (key, value) in settings.items():
+        numbered |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+    return numbered
 
 
 def _passed_through(patterns: Sequence[str]) -> dict[str, str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Collection
 from pathlib import Path
 
 from .links import LinkRules, system_links
-from .snapshot import Limits, Manifest, snapshot
+from .repositories import disarm
+from .snapshot import MOST_SKIPPED, Limits, Manifest, snapshot
 
 GRADING_LIMITS = Limits(file_bytes=4 << 30, total_bytes=16 << 30, entries=1_000_000, depth=200)
 """How much of a workspace is graded. What is above counts as absent; one with more in all cannot be graded."""
@@ -18,7 +20,8 @@ def make_grading_copy(workspace: Path, sealed: Path, never: Collection[Path] = (
     """Move the workspace to `sealed` and put a sanitised copy in its place. Raises OSError.
 
     It is as exact as is harmless: links inside are kept, whole chains of them, and those into the system, such as a
-    virtual environment has, but none into a place that must `never` be led to.
+    virtual environment has, but none into a place that must `never` be led to. Repositories of git lose what would run
+    programs or lead elsewhere; `skipped` tells that, too.
     """
     workspace.rename(sealed)
     return copy_for_grading(sealed, workspace, workspace, never)
@@ -29,4 +32,6 @@ def copy_for_grading(source: Path, target: Path, known_as: Path, never: Collecti
     prefixes = {sys.base_prefix, sys.base_exec_prefix} - {"/", "/usr"}
     outside = system_links([*never, target.parent], Path(os.environ.get("HOME") or "/root"), prefixes)
     rules = LinkRules(outside=outside, missing=True)
-    return snapshot(source, target, GRADING_LIMITS, exact=True, rules=rules, known_as=known_as)
+    manifest = snapshot(source, target, GRADING_LIMITS, exact=True, rules=rules, known_as=known_as)
+    done = disarm(target, manifest, known_as)
+    return dataclasses.replace(manifest, skipped=(*done, *manifest.skipped)[:MOST_SKIPPED])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import select
 import signal
@@ -120,15 +121,15 @@ class Keeper:
                 self._drains.discard(descriptor)
 
     def _run(self, message: dict[str, Any]) -> None:
-        standard = self._control.take_descriptors(3)
+        given = self._control.take_descriptors(3 + message["joins"])
         try:
             self._restrict(message["scoped"], message["rules"])
-            started = launch(message, standard)
+            started = launch(message, given[:3], given[3:])
         except OSError as error:
             self._control.send({"run": message["run"], "failure": f"cannot start a process: {error.strerror}"})
             return
         finally:
-            for descriptor in standard:
+            for descriptor in given:
                 os.close(descriptor)
         if isinstance(started, int):
             self._control.send({"run": message["run"], "status": started, "survivors": []})
@@ -219,20 +220,25 @@ class Keeper:
         self._started.clear()
 
 
-def launch(message: Mapping[str, Any], standard: Sequence[int]) -> subprocess.Popen[bytes] | int:
-    """Start the command of a run with its stdin, stdout and stderr.
+def launch(
+    message: Mapping[str, Any], standard: Sequence[int], joins: Sequence[int] = ()
+) -> subprocess.Popen[bytes] | int:
+    """Start the command of a run with its stdin, stdout and stderr; `joins` are open files of control groups.
 
-    When it cannot be run: a message on its stderr and the status that a shell gives.
+    When it cannot be run: a message on its stderr and the status that a shell gives. Raises OSError when no process can
+    be started.
     """
     argv = message["argv"]
     stderr = standard[2]
     try:
         try:
-            return _spawn(argv, message, standard)
+            return _spawn(argv, message, standard, joins)
         except OSError as error:
             if error.errno != errno.ENOEXEC:
                 raise
-            return _spawn(["/bin/sh", _which(argv[0], message["env"]), *argv[1:]], message, standard)
+            return _spawn(["/bin/sh", _which(argv[0], message["env"]), *argv[1:]], message, standard, joins)
+    except subprocess.SubprocessError:
+        raise OSError(errno.EPERM, "it cannot join its control group") from None
     except ValueError as error:
         os.write(stderr, os.fsencode(f"{argv[0]!r}: {error}\n"))
         return 126
@@ -247,7 +253,9 @@ def launch(message: Mapping[str, Any], standard: Sequence[int]) -> subprocess.Po
         return 127 if missing else 126
 
 
-def _spawn(argv: list[str], message: Mapping[str, Any], standard: Sequence[int]) -> subprocess.Popen[bytes]:
+def _spawn(
+    argv: list[str], message: Mapping[str, Any], standard: Sequence[int], joins: Sequence[int]
+) -> subprocess.Popen[bytes]:
     stdin, stdout, stderr = standard
     return subprocess.Popen(
         argv,
@@ -257,7 +265,13 @@ def _spawn(argv: list[str], message: Mapping[str, Any], standard: Sequence[int])
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,
+        preexec_fn=functools.partial(_join, joins) if joins else None,
     )
+
+
+def _join(groups: Sequence[int]) -> None:
+    for descriptor in groups:
+        os.write(descriptor, b"0")
 
 
 def _which(program: str, environment: dict[str, str]) -> str:

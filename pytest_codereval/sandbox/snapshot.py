@@ -19,6 +19,9 @@ from .links import WITHIN, Kind, LinkedTree, LinkRules
 from .opening import let_owner_in, open_entry
 from .removal import remove_tree
 
+MOST_SKIPPED = 1000
+"""Entries that a manifest names as skipped."""
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {
     stat.S_IFIFO: "fifo",
@@ -319,7 +322,7 @@ class _Copy:
             os.close(top)
 
     def _skip(self, path: str, reason: str) -> None:
-        if len(self.skipped) < 1000:
+        if len(self.skipped) < MOST_SKIPPED:
             self.skipped.append(Skipped(path, reason))
 
 

@@ -36,7 +36,8 @@ class Command:
 
     `scoped` keeps it from signalling processes outside the sandbox where the kernel can do that; `rules` are what its
     environment is kept to, the same for all commands of one keeper. `reap` kills what it leaves behind before its end
-    is reported. With `private_output` other processes cannot open its standard output.
+    is reported. With `private_output` other processes cannot open its standard output. `joins` are files of control
+    groups that it joins before it is started, see `cgroups.Group.joins`.
     """
 
     argv: Sequence[str]
@@ -49,6 +50,7 @@ class Command:
     stdin: bytes = b""
     private_output: bool = False
     rules: Rules | None = None
+    joins: Sequence[Path] = ()
 
 
 class KeeperLost(Exception):
@@ -186,9 +188,10 @@ class Keeper:
             "scoped": command.scoped,
             "rules": command.rules,
             "reap": command.reap,
+            "joins": len(command.joins),
         }
-        with self.guarded():
-            self.channel.send(message, standard)
+        with self.guarded(), _opened(command.joins) as joins:
+            self.channel.send(message, [*standard, *joins])
         return request
 
     def drain(self, descriptors: Sequence[int]) -> None:
@@ -324,6 +327,20 @@ def _forget_after_fork() -> None:
 
 atexit.register(shut_down)
 os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+@contextlib.contextmanager
+def _opened(files: Sequence[Path]) -> Iterator[list[int]]:
+    """Descriptors that can be written to. Raises TrialError(SANDBOX)."""
+    with contextlib.ExitStack() as stack:
+        descriptors = []
+        for file in files:
+            try:
+                descriptors.append(os.open(file, os.O_WRONLY | os.O_CLOEXEC))
+            except OSError as error:
+                raise TrialError(Cause.SANDBOX, f"a control group cannot be joined: {error}") from error
+            stack.callback(os.close, descriptors[-1])
+        yield descriptors
 
 
 def _readable(channel: Channel, timeout: float) -> bool:

@@ -10,11 +10,12 @@ import socket
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..errors import Cause, TrialError
 from . import landlock, process, registry, supervision
-from .confinement import account, lack_for, leaves_temporary, rules_for
+from .cgroups import NO_GROUP, Group, asked_limits, make_group, refuse_unbounded
+from .confinement import RESOURCES, account, lack_for, leaves_temporary, rules_for
 from .directory import DirectorySandbox
 from .drivers import Availability, Isolation, Order
 from .enclosure import Network, Owner, View
@@ -44,8 +45,9 @@ class TempdirDriver:
         if (lack := lack_for(network_of(order.config, shared_by_default=True).kind)) is not None:
             raise TrialError(Cause.SANDBOX, f"the driver {self.name!r} cannot be had: {lack}")
         place = registry.registry(order.root_parent, avoid=Withheld(order.environments.withhold))
+        group = _group(order)
         root = place.new_root()
-        return DirectorySandbox(place, order, TempdirSystem(place, root, order), root)
+        return DirectorySandbox(place, order, TempdirSystem(place, root, order, group), root)
 
 
 class TempdirSystem:
@@ -58,16 +60,17 @@ class TempdirSystem:
     own_network = False
     can_mount = False
 
-    def __init__(self, place: registry.Registry, root: Path, order: Order) -> None:
+    def __init__(self, place: registry.Registry, root: Path, order: Order, group: Group) -> None:
         self._place = place
         self._root = root
+        self._group = group
         self.search_path = host_search_path()
         self.variables: Mapping[str, str] = host_basics()
         self.network: Network = network_of(order.config, shared_by_default=True)
         self._readable = order.readable
         secret = [*order.hidden, *order.environments.withhold, place.home.parent]
         told = account(self.network.kind, temporary=leaves_temporary(secret))
-        self.described: Mapping[str, object] = {"driver": self.driver, **told}
+        self.described: Mapping[str, object] = {"driver": self.driver, **told, **_limits_told(order, told, group)}
 
     def enclose(self, phase: Phase, view: View) -> KeptProcesses:
         """See `directory.System.enclose`. Who prepares and who grades reads and writes what the harness's user can."""
@@ -75,7 +78,7 @@ class TempdirSystem:
         if phase is not Phase.PREPARE:
             agents_own = phase in (Phase.AGENT, Phase.RUN)
             rules = rules_for(view, files=agents_own, kept_out=[self._place.home.parent], readable=self._readable)
-        return KeptProcesses(self._place, self._root, watched=phase is Phase.AGENT, rules=rules)
+        return KeptProcesses(self._place, self._root, watched=phase is Phase.AGENT, rules=rules, group=self._group)
 
     def run_tool(self, argv: Sequence[str], cwd: Path, timeout: float) -> ProcessResult:
         """See `directory.System.run_tool`. With the harness's own environment."""
@@ -87,6 +90,31 @@ class TempdirSystem:
 
     def close(self) -> None:
         """See `directory.System.close`."""
+        self._group.remove()
+
+
+def _group(order: Order) -> Group:
+    """Control groups for the limits that the task asks for, mostly none. Raises TrialError(SANDBOX)."""
+    group = make_group(asked_limits(order.config.limits))
+    try:
+        refuse_unbounded(order.config.limits, group, TempdirDriver.name)
+    except BaseException:
+        group.remove()
+        raise
+    return group
+
+
+def _limits_told(order: Order, told: Mapping[str, object], group: Group) -> dict[str, object]:
+    """What changes in the account where the task asks for limits."""
+    if not group.bounded:
+        return {}
+    asked = order.config.limits
+    lacking = [text for limit, text in (("memory", "memory"), ("cpu", "processors")) if limit not in group.bounded]
+    texts = [text for text in cast("list[str]", told["does_not_isolate"]) if text != RESOURCES]
+    return {
+        "does_not_isolate": [*texts, *([" and ".join(lacking)] if lacking else [])],
+        "limits": {key: getattr(asked, key) for key in ("max_memory_mb", "max_pids", "max_cpus")},
+    }
 
 
 def run_host_tool(
@@ -104,14 +132,21 @@ def run_host_tool(
 
 
 class KeptProcesses:
-    """Processes of the harness's user, kept by a keeper and to `rules`.
+    """Processes of the harness's user, kept by a keeper and to `rules`, in the control groups of `group`.
 
     `watched` ones may have attacked what they inherit.
     """
 
     def __init__(
-        self, place: registry.Registry, root: Path, *, watched: bool, rules: landlock.Rules | None = None
+        self,
+        place: registry.Registry,
+        root: Path,
+        *,
+        watched: bool,
+        rules: landlock.Rules | None = None,
+        group: Group = NO_GROUP,
     ) -> None:
+        self._group = group
         self._place = place
         self._root = root
         self._watching = watched
@@ -138,7 +173,9 @@ class KeptProcesses:
         return socket.create_server((address, port))
 
     def _ruled(self, command: Command) -> Command:
-        return dataclasses.replace(command, rules=self._rules) if self._rules is not None else command
+        if self._rules is None and not self._group.folders:
+            return command
+        return dataclasses.replace(command, rules=self._rules, joins=self._group.joins)
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:

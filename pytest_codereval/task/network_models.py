@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PlainValidator, SerializeAsAny, ValidationInfo
+from pydantic import AfterValidator, PlainValidator, SerializeAsAny, ValidationInfo, field_validator
 
 from .base import StrictModel, problem
 
@@ -37,7 +37,14 @@ Endpoint = Annotated[str, AfterValidator(_endpoint)]
 class AllowedNetwork(StrictModel):
     """The only hosts and ports that can be reached, each as `host:port`; every connection is logged."""
 
-    allow: tuple[Endpoint, ...] = Field(min_length=1)
+    allow: tuple[Endpoint, ...]
+
+    @field_validator("allow")
+    @classmethod
+    def _not_empty(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        if not entries:
+            raise problem("expected at least one host:port; `network: none` allows nothing")
+        return entries
 
     @property
     def endpoints(self) -> tuple[tuple[str, int], ...]:

@@ -91,6 +91,7 @@ def test_a_call_past_the_recorder_trips_a_guard_and_satisfies_nothing(command: s
         "sleep 9; uip delete x &",
         "test -f y && uip delete x || true",
         "npx uip-tools delete x",
+        "busybox --list | grep 'uip delete x'",
     ],
 )
 def test_what_did_not_go_past_the_recorder(command: str) -> None:
@@ -106,6 +107,8 @@ def test_what_did_not_go_past_the_recorder(command: str) -> None:
         "hash -p /usr/bin/uip uip; uip delete x",
         "export PATH=/usr/bin:$PATH; uip delete x",
         "sudo uip delete x",
+        "busybox uip delete x",
+        "timeout 5 toybox uip delete x",
         "cd /usr/bin && ./uip delete x",
         "cd .. && ./bin/uip delete x",
         "../bin/uip delete x",

@@ -406,3 +406,13 @@ def test_drivers_are_listed_beside_pytest(tmp_path: Path) -> None:
     assert said[1].startswith("bubblewrap: cannot be had: ")
     assert said[2] == "tempdir: can be had"
     assert "on this machine: tempdir (" in done.stdout
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_trial_that_cannot_have_the_driver_of_the_session_is_named_before_anything_runs(
+    repo: Repo, workers: str
+) -> None:
+    repo.task("plain")
+    repo.task("walled", sandbox={"network": {"allow": ["localhost:8080"]}})
+    message = refused(repo, "--codereval-driver=tempdir", workers)
+    assert "--codereval-driver tempdir: it cannot be had for tasks/walled.yaml::walled: sandbox.network:" in message

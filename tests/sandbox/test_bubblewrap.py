@@ -72,10 +72,11 @@ def test_nothing_but_the_folders_of_the_trial_can_be_written_to(sandbox: Directo
 
 
 def test_there_are_no_privileges_and_none_to_gain(sandbox: DirectorySandbox) -> None:
+    owner = sandbox.system.owner
+    uid = owner.uid if owner is not None else os.geteuid()
     found = dict(line.split(":\t") for line in said(sandbox, "cat /proc/self/status").splitlines() if ":\t" in line)
     assert {found[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
     assert found["NoNewPrivs"] == "1"
-    uid = 61000 if os.geteuid() == 0 else os.geteuid()
     assert found["Uid"].split() == [str(uid)] * 4
     assert all("nosuid" in line for line in said(sandbox, "grep -v ' /proc' /proc/self/mounts").splitlines())
 
@@ -315,7 +316,9 @@ def test_what_an_agent_marks_setuid_gives_nothing() -> None:
     with contextlib.closing(make()) as sandbox:
         said(sandbox, "cp /usr/bin/id s && chmod 6755 s")
         found = (sandbox.workspace / "s").stat()
-        assert (found.st_uid, found.st_gid) == (61000, 61000)
+        owner = sandbox.system.owner
+        assert owner is not None
+        assert (found.st_uid, found.st_gid) == (owner.uid, owner.gid)
 
 
 def test_why_there_is_no_bubblewrap_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

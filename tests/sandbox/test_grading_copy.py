@@ -249,6 +249,8 @@ def booby_trapped(make_sandbox: MakeSandbox, tmp_path: Path) -> tuple[DirectoryS
         'python3 "$TASK_DIR/check.py"',
         "python3 -I -c 'import json'",
         "python3 -P -c 'import json'",
+        "python3 -c 'import json, textwrap'",
+        "python3 -m json.tool <json.py || true; echo 'import json' | python3; python3 - <<E\nimport textwrap\nE",
         "ls; grep -c x json.py",
         "bash -lc true; sh -lc true",
         "cd / && python3 -c 'import json'",
@@ -264,14 +266,14 @@ def test_graders_of_the_task_execute_nothing_of_the_agents(
     ("command", "ran"),
     [
         ("python3 -c 'import solution'", "agent: solution\n"),
-        ("python3 -c 'import textwrap'", "agent: textwrap\n"),
+        ("python3 solution.py", "agent: solution\n"),
         ('PYTHONPATH=. python3 "$TASK_DIR/check.py"', "agent: sitecustomize\n"),
     ],
 )
 def test_python_in_the_workspace_imports_what_lies_there(
     booby_trapped: tuple[DirectorySandbox, Path], command: str, ran: str
 ) -> None:
-    """`python3 -c` and `-m` look there first, which graders that import the agent's module rely on."""
+    """Graders that import the agent's module rely on it."""
     assert ran in grader(booby_trapped[0], command, booby_trapped[1])
 
 
@@ -297,10 +299,14 @@ def test_git_runs_neither_hooks_nor_monitors_of_the_agents_repository(sandbox: D
     assert "GIT_CONFIG_COUNT" not in sandbox.environment(Phase.RUN)
 
 
-def test_variables_for_git_are_left_to_an_author_who_sets_some(make_sandbox: MakeSandbox) -> None:
-    sandbox = make_sandbox(env={"GIT_CONFIG_GLOBAL": "/dev/null"})
-    sandbox.begin_grading()
-    assert "GIT_CONFIG_COUNT" not in sandbox.environment(Phase.GRADE)
+@pytest.mark.skipif(not shutil.which("git"), reason="no git here")
+def test_an_authors_settings_of_git_come_behind_and_win(make_sandbox: MakeSandbox) -> None:
+    given = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "/mine"}
+    for env, path in ((given, "/mine"), ({"GIT_CONFIG_GLOBAL": "/dev/null"}, "/dev/null")):
+        sandbox = make_sandbox(env=env)
+        sandbox.begin_grading()
+        ask = "git config core.hooksPath; git config core.fsmonitor"
+        assert sandbox.run(["sh", "-c", ask], phase=Phase.GRADE, timeout=20).stdout_text == f"{path}\nfalse\n"
 
 
 def test_programs_that_graders_run_have_places_of_their_own(make_sandbox: MakeSandbox, tmp_path: Path) -> None:

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...errors import Cause, TrialError
 from .. import registry
-from ..cgroups import Limits, make_group
+from ..cgroups import NO_GROUP, Limits, asked_limits, make_group, refuse_unbounded
 from ..directory import DirectorySandbox
 from ..drivers import Availability, Isolation, Order
-from ..enclosure import Mount, Network, Owner, View
+from ..enclosure import Network, Owner, View
 from ..environment import SearchPath
 from ..exposure import exposed
 from ..gate import addresses
 from ..network import network_of
+from ..ownership import AGENT, claim
 from ..protocol import Phase, ProcessResult
 from ..tempdir import KeptProcesses, host_basics, host_search_path, run_host_tool
 from ..withholding import Withheld
 from .account import account
-from .entry import Entries
+from .entry import sealed
 from .launch import Launch
 from .mounts import Base, plan
 from .processes import DirectProcesses, HeldProcesses
 from .system_files import ACCOUNT, system_files
 from .tools import Tools, availability, find_tools, isolating_options
-
-AGENT = Owner(61000, 61000)
-"""Whom processes run as when the harness is root: a user that owns nothing."""
 
 MOST_PROCESSES = 2048
 _SHARE_OF_MEMORY = 0.75
@@ -76,46 +74,36 @@ class BubblewrapSystem:
         self._root = root
         self._tools = tools
         self._readable = order.readable
-        self.owner = _owner()
         self.search_path: SearchPath = host_search_path()
-        self.variables: Mapping[str, str] = _variables(self.owner)
         self.network: Network = network_of(order.config, shared_by_default=False)
         self.own_network = self.network.kind != "shared"
         limits = _limits(order)
         self._shared_memory = limits.memory // _PLACES_IN_MEMORY if limits.memory is not None else None
-        self._group = make_group(limits)
-        bounded = self._group.bounded
-        self._most_processes = limits.pids if "pids" not in bounded and self.owner is None else None
+        self._opened: list[int] = []
+        self._claim = claim(place.home.parent) if os.geteuid() == 0 else None
+        self.owner = self._claim.owner if self._claim is not None else None
+        self._group = NO_GROUP
         try:
-            self._refuse_unbounded(order)
-            self._files = system_files(place.home / "system", self.owner)
+            self._group = make_group(limits)
+            bounded = self._group.bounded
+            self._most_processes = limits.pids if "pids" not in bounded else None
+            refuse_unbounded(order.config.limits, self._group, self.driver, held=("pids",))
+            uid = self.owner.uid if self.owner is not None else os.getuid()
+            self._files = system_files(place.home / f"system-{uid}", self.owner)
         except BaseException:
             self.close()
             raise
         held = {*bounded, *(["nproc"] if self._most_processes is not None else [])}
+        self.variables: Mapping[str, str] = _variables(self.owner)
         self.described: Mapping[str, object] = account(self.owner, self.network, limits, held)
-
-    def _refuse_unbounded(self, order: Order) -> None:
-        """Raises TrialError(SANDBOX) for a limit that the task asks for and that cannot be set here."""
-        asked = order.config.limits
-        for key, limit in (("max_memory_mb", "memory"), ("max_cpus", "cpu")):
-            if getattr(asked, key) is not None and limit not in self._group.bounded:
-                raise TrialError(
-                    Cause.SANDBOX,
-                    f"sandbox.limits.{key} cannot be applied by the driver bubblewrap: this user may make no control "
-                    f"group for it; run as root, or use the driver docker",
-                )
 
     def enclose(self, phase: Phase, view: View) -> DirectProcesses | HeldProcesses:
         """See `directory.System.enclose`."""
-        own = self._root / secrets.token_hex(4)
         try:
-            own.mkdir(0o700)
-            entries = Entries(own / "entry", own / "pipes")
-            options = own / "options"
-            options.write_bytes(self._options(view, entries.folder))
+            options = sealed("options", self._options(view))
         except OSError as error:
             raise TrialError(Cause.SANDBOX, f"no sandbox can be made: {error}") from error
+        self._opened.append(options)
         launch = Launch(
             self._tools,
             self.owner,
@@ -125,13 +113,13 @@ class BubblewrapSystem:
             most_processes=self._most_processes,
         )
         kept = KeptProcesses(self._place, self._root, watched=False)
-        return (HeldProcesses if phase is Phase.AGENT else DirectProcesses)(kept, entries, launch)
+        return (HeldProcesses if phase is Phase.AGENT else DirectProcesses)(kept, launch)
 
-    def _options(self, view: View, entry: Path) -> bytes:
+    def _options(self, view: View) -> bytes:
         """The options of bwrap as it reads them from a file."""
         folders = self.search_path.folders
         base = Base(self._files, (*exposed(folders), *self._readable), folders, self._shared_memory)
-        mounts = plan(base, view, hosts=addresses(view.network.allowed), last=[Mount(entry, entry)])
+        mounts = plan(base, view, hosts=addresses(view.network.allowed))
         own_network = view.network.kind != "shared"
         options = [*isolating_options(self.owner, network=own_network), *mounts]
         return b"".join(os.fsencode(option) + b"\0" for option in options)
@@ -146,7 +134,11 @@ class BubblewrapSystem:
 
     def close(self) -> None:
         """See `directory.System.close`."""
+        while self._opened:
+            os.close(self._opened.pop())
         self._group.remove()
+        if self._claim is not None:
+            self._claim.release()
 
 
 def _owner() -> Owner | None:
@@ -161,9 +153,9 @@ def _variables(owner: Owner | None) -> dict[str, str]:
 
 
 def _limits(order: Order) -> Limits:
-    asked = order.config.limits
-    memory = asked.max_memory_mb << 20 if asked.max_memory_mb is not None else int(_memory() * _SHARE_OF_MEMORY)
-    return Limits(memory or None, asked.max_pids or MOST_PROCESSES, asked.max_cpus)
+    found = asked_limits(order.config.limits)
+    memory = found.memory or int(_memory() * _SHARE_OF_MEMORY) or None
+    return dataclasses.replace(found, memory=memory, pids=found.pids or MOST_PROCESSES)
 
 
 def _memory() -> int:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
+import fcntl
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from ..protocol import ProcessResult
 from ..supervision import Command
 from .tools import CLEAN_ENVIRONMENT
 
 _REACHED = 8
-"""The descriptor on which the script says that it runs; it is closed before the command starts."""
+"""The descriptor on which the script says that it runs; it is closed before the command starts, as is the next."""
+
+_SCRIPT = 9
+SCRIPT = f"/proc/self/fd/{_SCRIPT}"
+
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 _OUTER = "/"
 
@@ -23,15 +27,15 @@ _OUTER = "/"
 class Entry:
     """One command on its way in: the script, and the pipe by which it says that it runs."""
 
-    def __init__(self, script: Path, pipe: Path, reader: int) -> None:
-        self.script = script
-        self._pipe = pipe
+    def __init__(self, script: int, writer: int, reader: int) -> None:
+        self._script = script
+        self._writer = writer
         self._reader = reader
         self._reached = False
 
     def opening(self) -> str:
-        """Shell text that opens the pipe for the script."""
-        return f"exec {_REACHED}>{shlex.quote(str(self._pipe))}\n"
+        """Shell text that opens the pipe for the script, and the script itself, which is then `SCRIPT`."""
+        return f"exec {_REACHED}>{path_of(self._writer)} {_SCRIPT}<{path_of(self._script)}\n"
 
     def was_reached(self) -> bool:
         """Whether the script ran, so that exit status and output are those of the command."""
@@ -40,32 +44,34 @@ class Entry:
         return self._reached
 
 
-class Entries:
-    """The scripts of one environment. `folder` is seen there, read-only; `own` is not."""
+@contextlib.contextmanager
+def prepared(command: Command) -> Iterator[Entry]:
+    """The way in for a command. Nothing of it lies on the disk. Raises OSError."""
+    with contextlib.ExitStack() as opened:
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        opened.callback(os.close, reader)
+        opened.callback(os.close, writer)
+        script = sealed("command", _text(command))
+        opened.callback(os.close, script)
+        yield Entry(script, writer, reader)
 
-    def __init__(self, folder: Path, own: Path) -> None:
-        self.folder = folder
-        self._own = own
-        self._numbers = itertools.count(1)
-        for place, mode in ((folder, 0o755), (own, 0o700)):
-            place.mkdir(0o700)
-            place.chmod(mode)
 
-    @contextlib.contextmanager
-    def prepared(self, command: Command) -> Iterator[Entry]:
-        """Write the script of a command; it is gone afterwards. Raises OSError."""
-        number = next(self._numbers)
-        script, pipe = self.folder / str(number), self._own / str(number)
-        os.mkfifo(pipe, 0o600)
-        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            script.write_bytes(_text(command))
-            script.chmod(0o644)
-            yield Entry(script, pipe, reader)
-        finally:
-            os.close(reader)
-            script.unlink(missing_ok=True)
-            pipe.unlink(missing_ok=True)
+def sealed(name: str, content: bytes) -> int:
+    """A descriptor of a file in memory that nobody can change; the caller closes it. Raises OSError."""
+    made = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        with os.fdopen(os.dup(made), "wb") as file:
+            file.write(content)
+        fcntl.fcntl(made, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(made)
+        raise
+    return made
+
+
+def path_of(descriptor: int) -> str:
+    """The path by which the processes that make a sandbox open a file of this process."""
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def refusal(command: Command) -> ProcessResult | None:
@@ -89,7 +95,7 @@ def _text(command: Command) -> bytes:
     program = [*variables, *command.argv] if "=" not in command.argv[0] else [*variables, *_by_shell(command.argv)]
     lines = [
         f"echo >&{_REACHED}",
-        f"exec {_REACHED}>&-",
+        f"exec {_REACHED}>&- {_SCRIPT}<&-",
         f"cd -- {shlex.quote(command.cwd)} || exit 126",
         f"exec /usr/bin/env -i {shlex.join(program)}",
     ]

@@ -9,7 +9,6 @@ import select
 import signal
 import socket
 import tempfile
-from pathlib import Path
 from typing import IO
 
 from ... import clock
@@ -89,9 +88,9 @@ class Holder:
         poller.register(self._life, select.POLLIN)
         return not poller.poll(0)
 
-    def entering_text(self, script: Path) -> str:
-        """Shell text that becomes the script, in here."""
-        return self._launch.entering_text(self._namespaces, script)
+    def entering_text(self) -> str:
+        """Shell text that becomes the script of an entry, in here."""
+        return self._launch.entering_text(self._namespaces)
 
     def listen(self, address: str, port: int) -> socket.socket:
         """See `enclosure.Enclosure.listen`."""

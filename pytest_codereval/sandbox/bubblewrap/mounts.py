@@ -203,13 +203,13 @@ class Base:
     shared_memory: int | None = None
 
 
-def plan(base: Base, view: View, *, hosts: Mapping[str, str], last: Sequence[Mount] = ()) -> list[str]:
-    """The options of bwrap for a view; `hosts` are addresses by name. The mounts of `last` lie over all others."""
+def plan(base: Base, view: View, *, hosts: Mapping[str, str]) -> list[str]:
+    """The options of bwrap for a view; `hosts` are addresses by name."""
     hidden = tuple(dict.fromkeys(map(os.path.realpath, view.hidden)))
     there = tuple(place for place in hidden if os.path.lexists(place))
     common, below_hidden = _common(base, hidden, there, view.network.kind == "shared", tuple(hosts.items()))
     made = common.copy()
-    made.add([*below_hidden, *view.mounts, *last])
+    made.add([*below_hidden, *view.mounts])
     made.cover(view.shims, base.folders)
     return made.finish()
 

@@ -11,7 +11,7 @@ from ...text import tail
 from ..protocol import ProcessResult
 from ..supervision import Command
 from ..tempdir import KeptProcesses
-from .entry import Entries, Entry, outside, refusal
+from .entry import Entry, outside, prepared, refusal
 from .holder import Holder
 from .launch import Launch
 
@@ -23,9 +23,8 @@ _ATTEMPTS = 3
 class _Processes:
     """What both kinds have in common. See `enclosure.Enclosure`."""
 
-    def __init__(self, kept: KeptProcesses, entries: Entries, launch: Launch) -> None:
+    def __init__(self, kept: KeptProcesses, launch: Launch) -> None:
         self._kept = kept
-        self._entries = entries
         self._launch = launch
 
     def run(self, command: Command) -> ProcessResult:
@@ -61,7 +60,7 @@ class _Processes:
     @contextlib.contextmanager
     def _prepared(self, command: Command) -> Iterator[Entry]:
         try:
-            with self._entries.prepared(command) as entry:
+            with prepared(command) as entry:
                 yield entry
         except OSError as error:
             raise TrialError(Cause.SANDBOX, f"no command can be started in the sandbox: {error}") from error
@@ -78,7 +77,7 @@ class DirectProcesses(_Processes):
         if (refused := refusal(command)) is not None:
             return refused
         with self._prepared(command) as entry:
-            text = self._launch.command_text(entry.script)
+            text = self._launch.command_text()
             result = yield from self._start(command, entry, text, wake, streamed)
             return _checked(entry, result)
 
@@ -96,8 +95,8 @@ class HeldProcesses(_Processes):
     anew.
     """
 
-    def __init__(self, kept: KeptProcesses, entries: Entries, launch: Launch) -> None:
-        super().__init__(kept, entries, launch)
+    def __init__(self, kept: KeptProcesses, launch: Launch) -> None:
+        super().__init__(kept, launch)
         self._holder: Holder | None = None
 
     def _run(self, command: Command, wake: int | None, *, streamed: bool) -> Generator[bytes, None, ProcessResult]:
@@ -106,7 +105,7 @@ class HeldProcesses(_Processes):
         for left in reversed(range(_ATTEMPTS)):
             holder = self._open_holder()
             with self._prepared(command) as entry, self._purged_when_left(holder):
-                result = yield from self._start(command, entry, holder.entering_text(entry.script), wake, streamed)
+                result = yield from self._start(command, entry, holder.entering_text(), wake, streamed)
                 if result.timed_out:
                     self._purge(holder)
                 if entry.was_reached() or result.timed_out or holder.alive or not left:
@@ -135,8 +134,8 @@ class HeldProcesses(_Processes):
         argv = ["/bin/sh", "-c", "kill -KILL -1"]
         kill = Command(argv, "/", {}, _PURGE_PATIENCE, output_limit=1000, scoped=False, reap=False)
         try:
-            with self._entries.prepared(kill) as entry:
-                result = self._kept.run(outside(kill, entry.opening() + holder.entering_text(entry.script)))
+            with prepared(kill) as entry:
+                result = self._kept.run(outside(kill, entry.opening() + holder.entering_text()))
                 if result.exit_status == 0 and entry.was_reached():
                     return
         except (OSError, TrialError):

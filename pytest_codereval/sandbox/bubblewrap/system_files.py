@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..enclosure import Owner
+from ..ownership import USERS
 
 HOST_NAME = "sandbox"
 ACCOUNT = "agent"
@@ -30,6 +31,7 @@ _SHOWN = (
 
 _MOST_COPIED, _MOST_BYTES = 400, 1 << 18
 
+_HOSTS = f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n"
 _NAME_SERVICES = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\n"
 
 
@@ -59,18 +61,19 @@ class SystemFiles:
             else:
                 _copy(source, self.etc / name)
         own = {"passwd": self._accounts(), "group": self._groups(), "nsswitch.conf": _NAME_SERVICES}
-        own |= {"hostname": f"{HOST_NAME}\n", "hosts": "", "resolv.conf": ""}
+        own |= {"hostname": f"{HOST_NAME}\n", "hosts": _HOSTS, "resolv.conf": ""}
         for name, text in own.items():
             _write(self.etc / name, text.encode())
 
     def resolving(self, resolver: bool, hosts: Mapping[str, str]) -> dict[str, str]:
-        """The files that say what a host name means: source by target.
+        """The files that say what a host name means, as far as those in `etc` do not: source by target.
 
         `resolver` tells that names are looked up outside, `hosts` are addresses by name.
         """
-        text = f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n"
-        text += "".join(f"{address} {name}\n" for name, address in hosts.items())
+        text = _HOSTS + "".join(f"{address} {name}\n" for name, address in hosts.items())
         if not resolver:
+            if not hosts:
+                return {}
             name = f"hosts-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
             return {"/etc/hosts": self._written(name, text)}
         own = self._written("hosts-shared", text + _read("/etc/hosts"))
@@ -100,7 +103,7 @@ class SystemFiles:
         return str(path)
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=USERS)
 def system_files(folder: Path, owner: Owner | None) -> SystemFiles:
     """Those that are kept in `folder`. Raises OSError."""
     return SystemFiles(folder, owner)

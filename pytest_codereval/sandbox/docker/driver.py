@@ -18,7 +18,7 @@ from ..enclosure import Mount, Network, Owner, View
 from ..environment import SearchPath
 from ..gate import addresses
 from ..network import network_of
-from ..ownership import hand_over
+from ..ownership import AGENT, hand_over
 from ..protocol import Phase, ProcessResult
 from ..removal import remove_tree
 from ..supervision import Command
@@ -32,9 +32,6 @@ from .execution import ContainerProcesses
 from .images import AGENT_NAME, Image, image_for, programs
 from .leftovers import labels
 from .mounting import mounts_of
-
-AGENT = Owner(61000, 61000)
-"""Whom processes run as when the harness is root: a user that owns nothing."""
 
 TOOL = "tool"
 """Takes the place of the phase in the names of containers for `run_tool`."""
@@ -79,7 +76,7 @@ def _lack_of_image(order: Order) -> str | None:
     config = order.config.docker
     if config.image or config.dockerfile_path or order.image:
         return None
-    return "no image is named: set sandbox.docker.image or dockerfile_path in the task, or an image for the session"
+    return "no image is named: set sandbox.docker.image or dockerfile_path in the task, or ini codereval_image"
 
 
 def _lack_of_limits(order: Order, found: Daemon) -> str | None:
@@ -96,8 +93,9 @@ def _with_passthrough(order: Order) -> Order:
 class ImagePath(SearchPath):
     """The PATH of an image."""
 
-    def __init__(self, folders: Sequence[str]) -> None:
+    def __init__(self, folders: Sequence[str], pythons: Sequence[str] = ()) -> None:
         self.folders = tuple(folders)
+        self.pythons = tuple(pythons)
 
     def python_wrappers(self, folder: Path, name_of: object = None) -> list[str]:
         """None: an image is what its author made it."""
@@ -126,7 +124,7 @@ class DockerSystem:
         self.owner = AGENT if os.getuid() == 0 else None
         self._user = self.owner or Owner(os.getuid(), os.getgid())
         self.shim_shell: str | None = image.shell
-        self.search_path: SearchPath = ImagePath(image.path_folders)
+        self.search_path: SearchPath = ImagePath(image.path_folders, image.pythons)
         self.variables: Mapping[str, str] = {
             "LANG": "C.UTF-8",
             **image.env,

@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import posixpath
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ PULL_SILENCE = 900.0
 _NEVER_TAKEN = frozenset({"PATH", "HOME", "TMPDIR", "HOSTNAME", "PWD"})
 _DASHES = ("/bin/dash", "/usr/bin/dash")
 _MULTI_CALL = frozenset({"busybox", "toybox", "coreutils", "sbase-box", "ubase-box"})
-_FACTS_VERSION = 1
+_FACTS_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Image:
     """An image as the harness sees it. `id` stays the same whatever happens to `name`.
 
     `path_folders` are the folders of its PATH that are there, `shell` is the shebang of recording shims, `python` the
-    path of its python3. `working_dir` is empty when the image sets none. `env` is what its author set, but for what a
-    sandbox sets itself.
+    path of its python3, `pythons` the names of its interpreters. `working_dir` is empty when the image sets none. `env`
+    is what its author set, but for what a sandbox sets itself.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Image:
     env: Mapping[str, str]
     base_passwd: str = ""
     base_group: str = ""
+    pythons: tuple[str, ...] = ()
 
     def passwd(self, owner: Owner, home: str) -> str:
         """/etc/passwd of the image with a user `agent` of this id, whose HOME is `home`."""
@@ -202,7 +204,7 @@ def _read(stored: Path) -> Image | None:
         fields = json.loads(stored.read_text(encoding="utf-8"))
         if fields.pop("version") != _FACTS_VERSION:
             return None
-        return Image(**{**fields, "path_folders": tuple(fields["path_folders"])})
+        return Image(**{**fields, "path_folders": tuple(fields["path_folders"]), "pythons": tuple(fields["pythons"])})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -230,6 +232,7 @@ def _look_at(number: str, marks: Mapping[str, str]) -> Image:
             env={name: value for name, value in env.items() if name not in _NEVER_TAKEN},
             base_passwd=look.text("/etc/passwd"),
             base_group=look.text("/etc/group"),
+            pythons=tuple(_pythons(look, folders)),
         )
 
 
@@ -261,6 +264,20 @@ def _python(look: Look, folders: Sequence[str]) -> str | None:
         if found is not None and found.is_file and found.executable:
             return f"{folder}/python3"
     return None
+
+
+def _pythons(look: Look, folders: Sequence[str]) -> list[str]:
+    """The names by which interpreters are found; of those with a version only what the others lead to."""
+    plain = {name: _found(look, folders, name) for name in ("python", "python3")}
+    real = {posixpath.basename(path) for path in plain.values() if path}
+    versions = {name for name in real if re.fullmatch(r"python3\.\d+", name) and _found(look, folders, name)}
+    return sorted({name for name, path in plain.items() if path} | versions)
+
+
+def _found(look: Look, folders: Sequence[str], name: str) -> str | None:
+    """The real path of a program."""
+    entries = (look.resolved(f"{folder}/{name}") for folder in folders)
+    return next((entry.path for entry in entries if entry is not None and entry.is_file and entry.executable), None)
 
 
 def _without(accounts: str, number: int) -> str:

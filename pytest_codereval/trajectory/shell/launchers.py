@@ -43,6 +43,8 @@ class Launcher:
     """Options with which it may fail without running the program."""
     told_by: tuple[str, ...] = ()
     """Options with which alone the status tells."""
+    many: bool = False
+    """Whether it holds many programs, and runs its own one of that name, whatever PATH says."""
 
 
 _NPM = "--yes --no --no-install --quiet --silent --offline --prefer-offline --workspaces --include-workspace-root"
@@ -67,8 +69,10 @@ _CONDA = Launcher(
     verbs=("run",),
 )
 _PNPM_VALUES = "--filter --dir --package"
+_MULTI_CALL = "busybox toybox coreutils sbase-box ubase-box"
 
 LAUNCHERS = {
+    **dict.fromkeys(_MULTI_CALL.split(), Launcher(many=True)),
     "npx": Launcher("yq", "pw", _NPM + " --ignore-existing", _NPM_VALUES, text=("-c", "--call"), packages=True),
     "npm": Launcher("yqs", "pw", _NPM, _NPM_VALUES, ("exec", "x"), "options", text=("-c", "--call"), packages=True),
     "bunx": Launcher("", "p", "--bun --silent --verbose --no-install", "--package", packages=True),

@@ -120,18 +120,25 @@ def _launched(before: Stripped, name: str, launcher: Launcher, found: Launched |
     if found is None:
         return None
     untold = launcher.untold and not found.options.intersection(launcher.told_by)
+    own = launcher.many and not _runs_others(found.words)
     return dataclasses.replace(
         before,
         words=found.words if found.text is None else before.words,
         text=found.text,
         prefixed=(*before.prefixed, " ".join(word.text for word in before.words[: found.behind])),
-        bypass=before.bypass or found.bypass,
+        bypass=before.bypass or found.bypass or own,
         functions=False,
         untold=before.untold or name * untold,
         once=before.once and (launcher.once or not untold),
         some=before.some or launcher.some,
         refused=before.refused or bool(found.options.intersection(launcher.refuses)),
     )
+
+
+def _runs_others(words: Sequence[Text]) -> bool:
+    """Whether the program is one that looks for another one by itself."""
+    name = words[0].text.rpartition("/")[2] if words and words[0].known else ""
+    return name in SHELLS or name == "su" or name in LAUNCHERS or name in _PREFIXES
 
 
 def _after(before: Stripped, name: str, options: _Options) -> Stripped | None:

@@ -68,7 +68,7 @@ def test_who_takes_too_much_memory_is_killed_and_nobody_else(sandbox: DirectoryS
 
 def test_a_fork_bomb_is_bounded_and_ends_at_the_deadline(sandbox: DirectorySandbox) -> None:
     result = sh(sandbox, "bomb() { bomb | bomb & }; bomb; sleep 60", timeout=1)
-    assert (result.exit_status, result.timed_out) == (137, True)
+    assert result.exit_status == 137, "at the deadline, or when the memory of the container was used up"
     assert int(sh(sandbox, "ls -d /proc/[0-9]* | wc -l").stdout) < 8
 
 
@@ -78,11 +78,13 @@ def test_private_output_is_not_forged_by_what_runs_already(sandbox: DirectorySan
     forger = "while :; do for path in /proc/[0-9]*/fd/1; do echo forged >$path; done; done 2>/dev/null"
     sh(sandbox, f"({forger}) >/dev/null & ({forger}) >/dev/null &")
     try:
-        for private in (False, True, True, True):
+        with contextlib.closing(sandbox.stream(["sleep", "60"], phase=Phase.AGENT, timeout=60)) as stream:
+            assert any(b"forged" in piece for piece in stream), "what is not private can be forged"
+        sh(sandbox, f"({forger}) >/dev/null & ({forger}) >/dev/null &")
+        for _ in range(3):
             script = "echo true; sleep 0.2; echo true"
-            stream = sandbox.stream(["sh", "-c", script], phase=Phase.AGENT, timeout=30, private_output=private)
-            found = b"".join(stream)
-            assert (b"forged" in found) != private
+            found = b"".join(sandbox.stream(["sh", "-c", script], phase=Phase.AGENT, timeout=30, private_output=True))
+            assert b"forged" not in found
             assert found.count(b"true") == 2
     finally:
         sandbox.reap()
