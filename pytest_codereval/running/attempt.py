@@ -282,7 +282,7 @@ class Attempt:
         if self.sealed or self.sandbox is None:
             return
         attack = self._reaped(self.sandbox)
-        self.agent_is_dead = True
+        self.agent_is_dead = attack is None or attack.cause is not Cause.SANDBOX
         self._stop_agent()
         try:
             self._take_evidence(self.sandbox)

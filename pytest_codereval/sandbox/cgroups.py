@@ -46,9 +46,11 @@ class Group:
 
         With version 1 it joins as a thread, because for a process as such the kernel waits some 10 ms.
         """
-        return tuple(
-            tasks if (tasks := folder / "tasks").exists() else folder / "cgroup.procs" for folder in self.folders
-        )
+        return tuple(file if file.exists() else file.with_name("cgroup.procs") for file in self._tasks)
+
+    @property
+    def _tasks(self) -> tuple[Path, ...]:
+        return tuple(folder / "tasks" for folder in self.folders)
 
     def remove(self) -> tuple[str, ...]:
         """Remove them once their processes are dead; those that could not be removed. May be called twice."""

@@ -298,9 +298,13 @@ class DirectorySandbox:
         if self._watch is not None:
             self._watch.refuse()
 
-    def _start_watch(self) -> None:
+    def _start_watch(self, phase: Phase) -> None:
+        """What the agent takes is all that lies in the trial's directory; graders and what they run have the copy."""
         limit = self._order.config.limits.max_disk_mb
-        folders = (self.workspace, self.home, self.tmp)
+        folders = [self.root]
+        if phase is not Phase.AGENT:
+            grading, running = self._environment.places_of(Phase.GRADE), self._environment.places_of(Phase.RUN)
+            folders = [self.workspace, grading.home, grading.tmp, grading.cache, running.home, running.tmp]
         self._watch = DiskWatch(folders, limit << 20 if limit is not None else None, self._stop)
 
     def _stop(self) -> None:
@@ -362,7 +366,7 @@ class DirectorySandbox:
                 self._hand_over(phase, self.system.owner)
             self._enclosures[phase] = enclosure = self.system.enclose(phase, self._view(phase))
             if self._watch is None and phase is not Phase.PREPARE:
-                self._start_watch()
+                self._start_watch(phase)
             if phase is Phase.AGENT:
                 self._services.attach(enclosure.listen)
                 if self._gate is not None:
@@ -381,10 +385,16 @@ class DirectorySandbox:
                 hand_over(folder, owner)
 
     def _end(self, phase: Phase) -> None:
-        if (enclosure := self._enclosures.pop(phase, None)) is None:
+        """End an environment. One whose end was interrupted is kept, so that the next call proves it."""
+        if (enclosure := self._enclosures.get(phase)) is None:
             return
         try:
             enclosure.end()
+        except TrialError:
+            del self._enclosures[phase]
+            raise
+        else:
+            del self._enclosures[phase]
         finally:
             if phase is Phase.AGENT:
                 self._services.detach()
@@ -420,9 +430,11 @@ class DirectorySandbox:
     def reap(self) -> None:
         """See `protocol.Sandbox.reap`. The sandbox can be used again afterwards."""
         self._end_all()
-        if self._watch is not None:
-            self._watch.look()
-            self._watch.refuse()
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+            watch.look()
+            watch.refuse()
 
     def _end_all(self) -> None:
         first: TrialError | None = None
@@ -445,8 +457,10 @@ class DirectorySandbox:
             self._services.close()
             if self._watch is not None:
                 self._watch.close()
-            self.system.close()
-            self.leftovers = remove_tree(self.root)
+            try:
+                self.system.close()
+            finally:
+                self.leftovers = remove_tree(self.root)
 
 
 def _full_plan(order: Order, variables: Mapping[str, str]) -> EnvironmentPlan:

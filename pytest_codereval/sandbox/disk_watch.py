@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -52,9 +53,13 @@ class DiskWatch:
         pause = _PAUSE
         while not self._closing.wait(pause):
             begin = time.perf_counter()
-            self.look()
-            if self.fault is not None:
-                self._stop()
+            try:
+                self.look()
+                if self.fault is not None:
+                    self._stop()
+            except Exception as error:
+                self.fault = TrialError(Cause.SANDBOX, f"the disk cannot be watched: {type(error).__name__}: {error}")
+                return
             pause = max(_PAUSE, _SHARE * (time.perf_counter() - begin))
 
     def _reason(self) -> str | None:
@@ -71,11 +76,16 @@ class DiskWatch:
     def _reason_of_trees(self) -> str | None:
         assert self._max_bytes is not None
         taken = entries = 0
+        counted: set[tuple[int, int]] = set()
         todo = [os.fspath(folder) for folder in self._folders]
-        while todo and not self._closing.is_set():
+        while todo:
             for found in _stats(todo.pop(), todo):
-                taken += found.st_blocks * 512
                 entries += 1
+                if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+                    if (found.st_dev, found.st_ino) in counted:
+                        continue
+                    counted.add((found.st_dev, found.st_ino))
+                taken += found.st_blocks * 512
             if taken > self._max_bytes:
                 return f"the sandbox takes more than the {self._max_bytes >> 20} MB of limits.max_disk_mb"
             if entries > MOST_ENTRIES:

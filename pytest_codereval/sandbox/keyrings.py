@@ -1,9 +1,10 @@
-"""The kernel's keyrings of a user: they outlive his processes, so that one trial could leave notes for the next."""
+"""The kernel's keyrings: of a session, which processes inherit, and of a user, which outlive his processes."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 
 _NUMBERS = {
@@ -16,14 +17,28 @@ _NUMBERS = {
 }
 """The system calls setresuid and keyctl, by machine. That of the C library would change all threads."""
 
-_KEYCTL_CLEAR, _KEYCTL_GET_PERSISTENT = 7, 22
+_KEYCTL_JOIN_SESSION, _KEYCTL_SETPERM, _KEYCTL_CLEAR, _KEYCTL_GET_PERSISTENT = 1, 5, 7, 22
 _OF_PROCESS, _OF_USER, _OF_SESSIONS = -2, -4, -5
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 
 
 def can_clear() -> bool:
-    """Whether `clear_keyrings` knows the system calls of this machine."""
-    return os.uname().machine in _NUMBERS
+    """Whether the system calls of this machine are known here."""
+    return sys.platform.startswith("linux") and os.uname().machine in _NUMBERS
+
+
+def leave_session_keyring() -> None:
+    """Give this process, which has one thread, a session keyring that nobody may read or write.
+
+    What it starts inherits that in place of the operator's, whose keys each process that has it may read, whatever its
+    user. Nothing happens where the kernel has none.
+    """
+    if can_clear():
+        libc = ctypes.CDLL(None, use_errno=True)
+        keyctl = _NUMBERS[os.uname().machine][1]
+        joined = libc.syscall(keyctl, _KEYCTL_JOIN_SESSION, None)
+        if joined > 0:
+            libc.syscall(keyctl, _KEYCTL_SETPERM, joined, 0)
 
 
 def clear_keyrings(uid: int) -> None:

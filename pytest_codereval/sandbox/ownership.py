@@ -31,12 +31,15 @@ class Claim:
     def __init__(self, owner: Owner, lock: int) -> None:
         self.owner = owner
         self._lock = lock
+        self._process = os.getpid()
         _claims.add(self)
 
     def release(self) -> None:
-        """Let others have it. May be called twice."""
+        """Let others have it. May be called twice. In a forked copy of the process nothing is let go of."""
         lock, self._lock = self._lock, -1
         if lock >= 0:
+            if self._process == os.getpid():
+                fcntl.flock(lock, fcntl.LOCK_UN)
             os.close(lock)
 
 
@@ -110,7 +113,7 @@ def _give(path: str | os.PathLike[str], owner: Owner) -> None:
 
 
 def _forget_after_fork() -> None:
-    """A copy of this process keeps no user taken; the lock itself is that of the original."""
+    """A copy of this process keeps no user taken."""
     for each in tuple(_claims):
         with contextlib.suppress(OSError):
             each.release()

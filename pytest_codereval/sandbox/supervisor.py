@@ -1,5 +1,5 @@
 """Keeps the processes of sandboxes and leaves none behind. A process of its own, started by `supervision`; it needs the
-standard library and the modules `channel`, `keeper`, `kernel`, `landlock` and `standing`, nothing else.
+standard library and the modules `channel`, `keeper`, `kernel`, `keyrings`, `landlock` and `standing`, nothing else.
 
 One supervisor per harness process. It forks one *keeper* per sandbox, each keeper forks the commands of its sandbox.
 Both are child subreapers, so whatever a command starts stays below its keeper, however it daemonises. The end of any
@@ -39,6 +39,7 @@ from .kernel import (
     prctl,
     process_state,
 )
+from .keyrings import leave_session_keyring
 from .standing import changes, standing
 
 _HARMLESS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
@@ -181,6 +182,7 @@ def main(control: int) -> NoReturn:
     with contextlib.suppress(PermissionError):
         os.setsid()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    leave_session_keyring()
     supervisor = Supervisor(Channel(socket.socket(fileno=control)))
     prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
     supervisor.serve()

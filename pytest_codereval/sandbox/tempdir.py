@@ -221,25 +221,27 @@ class KeptProcesses:
         return [f"{name} of pytest{' (for good)' if name in lasting else ''}" for name in altered]
 
     def _end_processes(self) -> None:
-        keeper, self._keeper = self._keeper, None
+        """A keeper whose end was interrupted is kept, so that the next call waits for it."""
+        keeper = self._keeper
         if keeper is None:
             return
         try:
             survivors = keeper.release() if keeper.usable else self._settle(keeper)
         except KeeperLost:
-            self._keeper = keeper
             raise self._loss() from None
+        self._keeper = None
         if survivors:
             raise _survivors(survivors)
 
     def _settle(self, keeper: Keeper) -> list[int]:
         """The end of a keeper that was given up, because a wait for it was interrupted."""
-        self._keeper = None
         try:
             status, survivors = keeper.settle()
         except TrialError:
+            self._keeper = None
             registry.kill_below(self._root)
             raise
+        self._keeper = None
         if status < 0:
             registry.kill_below(self._root)
             raise TrialError(Cause.TAMPERED, f"the keeper of the agent's processes was killed by signal {-status}")
@@ -247,7 +249,7 @@ class KeptProcesses:
 
     def _loss(self) -> TrialError:
         """Clean up after a keeper that is gone without being asked, and say why it is."""
-        keeper, self._keeper = self._keeper, None
+        keeper = self._keeper
         if keeper is None:
             return TrialError(Cause.TAMPERED, "the keeper of the agent's processes is gone")
         try:

@@ -35,7 +35,7 @@ def run(workspace: Path, command: str, **env: str) -> str:
     """Standard output of a command with the interpreters first on PATH."""
     programs = make_interpreters(workspace.parent / "own 'x'", ["python", "python3"])
     path = f"{programs}:{Path(sys.executable).parent}:/usr/bin:/bin"
-    done = subprocess.run(["sh", "-c", command], cwd=workspace, capture_output=True, env={"PATH": path, **env})
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=workspace, capture_output=True, env={"PATH": path, **env})
     return done.stdout.decode() + done.stderr.decode()
 
 
@@ -48,7 +48,7 @@ def run(workspace: Path, command: str, **env: str) -> str:
         "-uBcimport\\ json,solution",
         "-Wignore -Xutf8 -m solution",
         "-m package",
-        "--check-hash-based-pycs never -m json.tool solution.py || python3 -m solution",
+        "--check-hash-based-pycs never -m solution",
         "-m pytest --version && python3 -m solution",
         "<<E\nimport json, solution\nE",
         "- x <<E\nimport json, solution\nE",
@@ -97,6 +97,33 @@ def test_the_exit_status_and_the_real_interpreter_are_kept(workspace: Path) -> N
     assert "not found" in run(workspace, "python -c 1", PATH=f"{programs}:/nowhere")
 
 
+PYTEST = (
+    'PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c /dev/null --rootdir="$TASK_DIR" '
+    '--confcutdir="$TASK_DIR" -p no:cacheprovider "$TASK_DIR/test_answer.py"'
+)
+"""As docs/graders.md has it."""
+
+
+@needs_safe_path
+def test_the_documented_call_of_pytest_runs_nothing_that_it_does_not_import(workspace: Path, tmp_path: Path) -> None:
+    task = tmp_path / "task"
+    task.mkdir()
+    (task / "test_answer.py").write_text("import json, solution\ndef test_wrong(): assert False\n")
+    for name in ("evil", "conftest"):
+        (workspace / f"{name}.py").write_text(TRAP)
+    for name in ("pytest.ini", "tox.ini", "setup.cfg"):
+        (workspace / name).write_text("[pytest]\naddopts = -p evil\n[tool:pytest]\naddopts = -p evil\n")
+    (workspace / "pyproject.toml").write_text("[tool.pytest.ini_options]\naddopts = '-p evil'\n")
+    (workspace / "evil-1.dist-info").mkdir()
+    (workspace / "evil-1.dist-info" / "METADATA").write_text("Name: evil\nVersion: 1\n")
+    (workspace / "evil-1.dist-info" / "entry_points.txt").write_text("[pytest11]\nevil = evil\n")
+    shown = run(workspace, f"{PYTEST}; echo $?", TASK_DIR=str(task))
+    assert "1 failed" in shown
+    assert shown.endswith("1\n")
+    assert PYTEST in Path(__file__).parents[2].joinpath("docs", "graders.md").read_text()
+    assert run(workspace, f"{PYTEST.partition(' ')[2]}; echo $?", TASK_DIR=str(task)) == "agent0\n"
+
+
 @pytest.fixture(scope="module", params=["tempdir", *isolated.ISOLATING])
 def grading(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """A sandbox in which grading has begun, under each driver that can be had here."""
@@ -112,7 +139,8 @@ def grading(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 
 
 def test_in_every_sandbox(grading: Sandbox) -> None:
-    ask = "command -v python3 >/dev/null || { echo none; exit; }; python3 -c 'import json, solution, sys; print(sys.flags)'"
+    code = "import json, solution, sys; print(sys.flags)"
+    ask = f"command -v python3 >/dev/null || {{ echo none; exit; }}; python3 -c '{code}'"
     shown = grading.run(["/bin/sh", "-c", ask], phase=Phase.GRADE, timeout=30).stdout_text
     if shown == "none\n":
         assert not any("interpreters" in part for part in grading.environment(Phase.GRADE)["PATH"].split(os.pathsep))

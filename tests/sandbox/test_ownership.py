@@ -140,3 +140,38 @@ def test_notes_in_keyrings_are_gone_and_this_process_is_what_it_was() -> None:
     assert can_clear()
     assert _keys(uid, "find") == ["False", "False"]
     assert (os.getresuid(), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)) == before
+
+
+_IN_A_SESSION = """
+import contextlib, ctypes, sys
+from pytest_codereval.sandbox import drivers
+from pytest_codereval.sandbox.environment import EnvironmentPlan
+from pytest_codereval.sandbox.protocol import Phase
+from tests.sandbox import bubblewrapping, making
+numbers = {numbers}
+call = ctypes.CDLL(None).syscall
+call(numbers[1], 1, None)
+print(call(numbers[0], b"user", b"cev-secret", b"note", 4, -3) > 0)
+code = "import ctypes; call = ctypes.CDLL(None).syscall; print(call(%d, 10, -3, b'user', b'cev-secret', 0) > 0, " \\
+    "call(%d, b'user', b'cev-left', b'note', 4, -3) > 0)" % (numbers[1], numbers[0])
+makers = [lambda: making.create(environments=EnvironmentPlan())]
+if drivers.driver("bubblewrap").availability().usable:
+    makers.append(bubblewrapping.make)
+for make in makers:
+    with contextlib.closing(make()) as sandbox:
+        for phase in (Phase.PREPARE, Phase.AGENT):
+            done = sandbox.run(["python3", "-I", "-c", code], phase=phase, timeout=30)
+            print(done.stdout.decode().strip(), done.stderr.decode())
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="no system calls known for keyrings here")
+def test_keys_of_the_session_of_the_operator_are_not_inherited() -> None:
+    numbers = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+    argv = [sys.executable, "-c", _IN_A_SESSION.replace("{numbers}", repr(numbers))]
+    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    first, *found = done.stdout.split("\n")
+    if first != "True":
+        pytest.skip(f"the kernel keeps no keys here: {done.stderr}")
+    assert len(found) >= 2, done.stderr
+    assert {line.strip() for line in found if line.strip()} == {"False False"}

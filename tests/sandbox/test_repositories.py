@@ -25,7 +25,7 @@ git init -q -b main . && git config user.name a && git config user.email a@examp
 printf '#!/bin/sh\\ntouch "%s/ran"\\ncat\\n' "$PWD" >evil && chmod +x evil && echo one >tracked
 git add . && git commit -q -m one && echo two >tracked
 """
-LOOK = "git status; git diff; git add -n .; git log -p -2; git show HEAD; git blame tracked; git branch -vv"
+LOOK = "git status; git diff; git add -n .; git log -p -2; git show HEAD; git blame HEAD -- tracked; git branch -vv"
 
 
 @pytest.fixture
@@ -58,6 +58,7 @@ HIDDEN = {
     "behind a linked folder": "mv .git store; ln -s store .git",
     "in a worktree": """
         git worktree add -q -f tree; git config extensions.worktreeConfig true; mv .git/config cfg
+        git config -f .git/config core.repositoryformatversion 1
         git config -f .git/config extensions.worktreeConfig true; cp cfg .git/config.worktree
         cp cfg .git/worktrees/tree/config.worktree; cp .gitattributes tree; echo two >tree/tracked""",
     "in odd spelling": "printf '\\357\\273\\277' | cat - .git/config >c; mv c .git/config",
@@ -68,31 +69,31 @@ HIDDEN = {
 def test_programs_that_a_repository_names_do_not_run(workspace: Path, script: str) -> None:
     sh(workspace, START + ARM + script + "\nrm -f ran")
     look = f"{LOOK}; cd tree 2>&- && {{ {LOOK}; }}"
+    sh(workspace, look)
+    (workspace / "ran").unlink()
     told = graded(workspace)
     sh(workspace, look)
     assert not (workspace / "ran").exists()
     assert "settings of git" in "".join(told.values())
-    sh(workspace.parent / "sealed", look)
-    assert (workspace / "ran").exists(), "the attack does nothing, so this test shows nothing"
 
 
 @pytest.mark.parametrize(
     "script",
     [
         "true",
-        "echo '*.bin filter=lfs diff=lfs merge=lfs -text' >.gitattributes; echo x >a.bin; git add .; git commit -qm lfs",
+        "echo '*.bin filter=lfs diff=lfs merge=lfs -text' >.gitattributes; echo x >a.bin; git add .; git commit -qm l",
         "git remote add origin ../other; git config branch.main.remote origin; git config core.quotePath off; echo >ü",
         "printf '[user]\\n\\tname = \"b c\" ; why\\n' >>.git/config; git worktree add -q tree; git stash -q",
-        "git clone -q . inner; git clone -q --bare . bare.git; git -c protocol.file.allow=always submodule add -q ./ sub",
+        "git clone -q . inner; git clone -q --bare . b.git; git -c protocol.file.allow=always submodule add -q ./ sub",
     ],
 )
 def test_an_honest_repository_is_what_it_was(workspace: Path, script: str) -> None:
     sh(workspace, START + script)
-    ask = f"{LOOK}; git config --local -l | sort; for d in inner sub tree bare.git; do (cd $d 2>&- && git log --all); done"
+    ask = f"{LOOK}; git config -l | sort; for d in inner sub tree b.git; do (cd $d 2>&- && git log --all); done"
     before = sh(workspace, ask)
     assert "one" in before
     told = graded(workspace)
-    assert sh(workspace, ask.replace(LOOK, f"{LOOK}")) == before.replace("??", "??")
+    assert sh(workspace, ask) == before
     assert all("written anew" in reason for reason in told.values())
 
 
@@ -144,9 +145,18 @@ def test_strange_configurations_stop_nothing(workspace: Path) -> None:
     assert not config["fake"].with_name("config.agent").exists()
 
 
+@pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
+def test_a_repository_at_a_path_that_is_too_long_stops_nothing(workspace: Path) -> None:
+    name = "x" * 200
+    dig = f"for i in $(seq 30); do mkdir {name} && cd -P {name} || exit 1; done; mkdir objects refs; echo x >config"
+    subprocess.run(["bash", "-c", dig], cwd=workspace, check=True)
+    assert list(graded(workspace).values()) == ["not looked into: its path is too long"]
+    subprocess.run(["rm", "-rf", workspace, workspace.parent / "sealed"], check=True)
+
+
 @pytest.mark.parametrize(
     "text",
-    [b"[core\n", b"x", b'[core]\nbare = "a\n', b"[core]\n_x\n", b'[a "b]\n', b"[]\n", b"[core]\nbare = a\\q\n"],
+    [b"[core\n", b"x y\n", b'[core]\nbare = "a\n', b"[core]\n_x\n", b'[a "b]\n', b"[]\n", b"[core]\nbare = a\\q\n"],
 )
 def test_what_git_refuses_it_refuses_after(tmp_path: Path, text: bytes) -> None:
     done = cut(b"[user]\n\tname = a\n" + text, lambda value: True)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from ..cgroups import Limits
 from ..enclosure import Network, Owner
+from ..keyrings import can_clear
 
 _ISOLATES = [
     "files: the installed programs read-only, folders and HOME of its own, nothing else of this machine",
@@ -25,6 +26,8 @@ def account(owner: Owner | None, network: Network, limits: Limits, bounded: Coll
     isolates, open_to = [*_ISOLATES], ["the kernel and the installed programs, which it shares with this machine"]
     if owner is not None:
         isolates.append(f"the user: {owner.uid}, who owns nothing else on this machine")
+        if not can_clear():
+            open_to.append("the kernel's keyrings, with what an earlier trial left there")
     else:
         open_to.append("the user: it runs as the user that pytest runs as, in a user namespace of its own")
     if network.kind == "shared":

@@ -88,8 +88,7 @@ class BubblewrapSystem:
             bounded = self._group.bounded
             self._most_processes = limits.pids if "pids" not in bounded else None
             refuse_unbounded(order.config.limits, self._group, self.driver, held=("pids",))
-            uid = self.owner.uid if self.owner is not None else os.getuid()
-            self._files = system_files(place.home / f"system-{uid}", self.owner)
+            self._files = system_files(place.home / "system", self.owner)
         except BaseException:
             self.close()
             raise

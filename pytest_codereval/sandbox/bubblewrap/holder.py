@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import tempfile
+import threading
 from typing import IO
 
 from ... import clock
@@ -31,7 +32,8 @@ class Holder:
         self._launch = launch
         self._keeper = supervision.supervisor().open_keeper()
         self._descriptors = contextlib.ExitStack()
-        self._ended = False
+        self._ended = self._closed = False
+        self._closing = threading.Lock()
         try:
             self.pid = self._start()
             self._life = self._kept(os.pidfd_open(self.pid))
@@ -82,7 +84,7 @@ class Holder:
     @property
     def alive(self) -> bool:
         """Whether commands can still enter it."""
-        if self._ended:
+        if self._closed:
             return False
         poller = select.poll()
         poller.register(self._life, select.POLLIN)
@@ -98,19 +100,22 @@ class Holder:
 
     def kill(self) -> None:
         """Kill it and all in it, from any thread, without waiting."""
-        with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(self._life, signal.SIGKILL)
+        with self._closing, contextlib.suppress(OSError):
+            if not self._closed:
+                signal.pidfd_send_signal(self._life, signal.SIGKILL)
 
     def end(self) -> None:
         """Kill it and all in it. May be called twice. Raises TrialError(SANDBOX) when that is not possible."""
         if self._ended:
             return
-        self._ended = True
-        self._descriptors.close()
+        with self._closing:
+            self._closed = True
+            self._descriptors.close()
         try:
             survivors = self._keeper.release() if self._keeper.usable else self._keeper.settle()[1]
         except KeeperLost:
             survivors = self._keeper.settle()[1]
+        self._ended = True
         if survivors:
             named = ", ".join(map(str, survivors))
             raise TrialError(Cause.SANDBOX, f"processes of the sandbox cannot be killed: {named}")

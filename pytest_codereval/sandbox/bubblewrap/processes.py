@@ -98,6 +98,7 @@ class HeldProcesses(_Processes):
     def __init__(self, kept: KeptProcesses, launch: Launch) -> None:
         super().__init__(kept, launch)
         self._holder: Holder | None = None
+        self._listened = False
 
     def _run(self, command: Command, wake: int | None, *, streamed: bool) -> Generator[bytes, None, ProcessResult]:
         if (refused := refusal(command)) is not None:
@@ -123,6 +124,8 @@ class HeldProcesses(_Processes):
     def _open_holder(self) -> Holder:
         if self._holder is not None and not self._holder.alive:
             self._end_holder()
+            if self._listened:
+                raise TrialError(Cause.SANDBOX, "the sandbox ended while it was in use, and with it its network")
         if self._holder is None:
             self._holder = Holder(self._launch)
         return self._holder
@@ -150,19 +153,29 @@ class HeldProcesses(_Processes):
 
     def listen(self, address: str = "127.0.0.1", port: int = 0) -> socket.socket:
         """See `enclosure.Enclosure.listen`."""
-        return self._open_holder().listen(address, port) if self._launch.own_network else _host_listener(address, port)
+        if not self._launch.own_network:
+            return _host_listener(address, port)
+        self._listened = True
+        return self._open_holder().listen(address, port)
 
     def end(self) -> None:
         """See `enclosure.Enclosure.end`. It can be used again afterwards."""
         try:
             self._end_holder()
+            self._listened = False
         finally:
             super().end()
 
     def _end_holder(self) -> None:
-        holder, self._holder = self._holder, None
-        if holder is not None:
-            holder.end()
+        """One whose end was interrupted is kept, so that the next call waits for it."""
+        if self._holder is None:
+            return
+        try:
+            self._holder.end()
+        except TrialError:
+            self._holder = None
+            raise
+        self._holder = None
 
 
 def _checked(entry: Entry, result: ProcessResult) -> ProcessResult:

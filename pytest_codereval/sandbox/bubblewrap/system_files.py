@@ -45,25 +45,12 @@ class SystemFiles:
     def __init__(self, folder: Path, owner: Owner | None) -> None:
         self._folder = folder
         self._owner = owner
-        folder.mkdir(0o700, exist_ok=True)
+        self.etc, large = _etc(folder)
         self.nothing = self._written("nothing", "", 0)
-        self.etc = folder / "etc"
-        self.folders: dict[str, str] = {}
-        self._make_etc()
-
-    def _make_etc(self) -> None:
-        _make_folder(self.etc)
-        for name in _SHOWN:
-            source = Path(os.path.realpath(f"/etc/{name}"))
-            if source.is_dir() and not _is_small(source):
-                _make_folder(self.etc / name)
-                self.folders[f"/etc/{name}"] = str(source)
-            else:
-                _copy(source, self.etc / name)
-        own = {"passwd": self._accounts(), "group": self._groups(), "nsswitch.conf": _NAME_SERVICES}
-        own |= {"hostname": f"{HOST_NAME}\n", "hosts": _HOSTS, "resolv.conf": ""}
-        for name, text in own.items():
-            _write(self.etc / name, text.encode())
+        uid = self._numbers()[0]
+        accounts = {"passwd": self._accounts(), "group": self._groups()}
+        own = {f"/etc/{name}": self._written(f"{name}-{uid}", text) for name, text in accounts.items()}
+        self.folders: dict[str, str] = {**large, **own}
 
     def resolving(self, resolver: bool, hosts: Mapping[str, str]) -> dict[str, str]:
         """The files that say what a host name means, as far as those in `etc` do not: source by target.
@@ -101,6 +88,27 @@ class SystemFiles:
             _write(fresh, text.encode(), mode)
             fresh.rename(path)
         return str(path)
+
+
+@functools.lru_cache(maxsize=8)
+def _etc(folder: Path) -> tuple[Path, dict[str, str]]:
+    """What is the same for all users: the folder, and the large folders to be mounted in it. Raises OSError."""
+    folder.mkdir(0o700, exist_ok=True)
+    etc = folder / "etc"
+    large = {}
+    _make_folder(etc)
+    for name in _SHOWN:
+        source = Path(os.path.realpath(f"/etc/{name}"))
+        if source.is_dir() and not _is_small(source):
+            _make_folder(etc / name)
+            large[f"/etc/{name}"] = str(source)
+        else:
+            _copy(source, etc / name)
+    own = {"passwd": "", "group": "", "nsswitch.conf": _NAME_SERVICES, "resolv.conf": ""}
+    own |= {"hostname": f"{HOST_NAME}\n", "hosts": _HOSTS}
+    for name, text in own.items():
+        _write(etc / name, text.encode())
+    return etc, large
 
 
 @functools.lru_cache(maxsize=USERS)
