@@ -168,14 +168,10 @@ class _Reader:
     def reference(self) -> None:
         """Read the reference, whether it is a file, a folder or a text."""
         reference = self._task.reference
-        if reference is None:
-            return
-        if reference.code is not None:
+        if reference is not None and reference.code is not None:
             self._note_canaries(_canaries(reference.code), "the reference")
-            return
-        key, text = ("directory", reference.directory) if reference.directory else ("file", reference.file)
-        if text is not None:
-            self.files((host_path(text, self._folder, f"reference.{key}"),), Kind.REFERENCE)
+        elif (path := reference_path(self._task, self._folder)) is not None:
+            self.files((path,), Kind.REFERENCE)
 
     def folder(self) -> None:
         """Read what lies in the task's folder and is not there to be staged."""
@@ -223,11 +219,20 @@ def given_paths(task: Task, folder: Path) -> list[Path]:
         named.append(("agent.system_prompt_file", getattr(task.agent, "system_prompt_file", None)))
         named += [(f"agent.plugins[{i}].path", each.path) for i, each in enumerate(task.agent.plugins or ())]
     given = [host_path(text, folder, key) for key, text in named if text]
-    return [*given, *mounted_paths(task, folder)]
+    return [*given, *_mounted_paths(task, folder)]
 
 
-def mounted_paths(task: Task, folder: Path) -> list[Path]:
-    """The files and folders that the task has mounted into its sandbox. Raises TrialError."""
+def reference_path(task: Task, folder: Path) -> Path | None:
+    """The file or folder that is the reference; None without one, and for a text. Raises TrialError."""
+    reference = task.reference
+    if reference is None or reference.code is not None:
+        return None
+    key, text = ("directory", reference.directory) if reference.directory else ("file", reference.file)
+    return host_path(text, folder, f"reference.{key}") if text is not None else None
+
+
+def _mounted_paths(task: Task, folder: Path) -> list[Path]:
+    """The files and folders that the task asks to have mounted into its sandbox. Raises TrialError."""
     from ..task.docker_models import parse_mount
 
     key = "sandbox.docker.extra_mounts"

@@ -11,7 +11,7 @@ from ..recorder.invocation import InvocationLog
 from ..sandbox.snapshot import Manifest
 from ..trajectory.model import Event
 from .image import indexes_of
-from .needles import Needles, answers_of, collect, given_texts, mounted_paths
+from .needles import Needles, answers_of, collect, given_texts, reference_path
 from .scan import Evidence, Finding, State, Taint, scan
 from .view import Given, Tree, look
 
@@ -39,13 +39,12 @@ class Watch:
     def look(self) -> None:
         """Look through what the agent is given. Raises TrialError(CONFIGURATION) naming what it must not be given."""
         root = self._sandbox.root
-        mounts = [] if self._sandbox.driver == "tempdir" else mounted_paths(self._task, self._folder)
         trees = [
             Tree("workspace", self._sandbox.workspace, is_workspace=True),
             Tree("HOME", self._sandbox.home),
             Tree("TMPDIR", root / "tmp"),
             Tree("plugins", root / "provided"),
-            *(Tree(f"mount {path}", path) for path in mounts),
+            *(Tree(f"mount {mount.target}", mount.source) for mount in self._sandbox.mounted),
         ]
         self._given = look(self._needles, trees, indexes_of(self._sandbox), allowed=self._allowed)
 
@@ -77,7 +76,6 @@ def watch(
     *,
     checkout: Path,
     run_directory: Path,
-    reference: Path | None = None,
     dataset_files: Iterable[Path] = (),
     answer_files: Iterable[Path] = (),
     planted: Mapping[str, str] | None = None,
@@ -87,7 +85,7 @@ def watch(
     Raises TrialError(CONFIGURATION) for a path of the task with an undefined variable.
     """
     places = {"task's folder": task_file.parent, "run directory": run_directory, "checkout": checkout}
-    if reference is not None:
+    if (reference := reference_path(task, task_file.parent.absolute())) is not None:
         places = {"reference": reference, **places}
     needles = collect(
         task,

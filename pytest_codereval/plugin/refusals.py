@@ -6,7 +6,7 @@ On the controller, once it is known what will run and before the first trial sta
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -99,23 +99,22 @@ class IsolationGuard:
 
     def _refuse_weak(self, choice: Choice, tasks: Mapping[str, TrialSpec | LoadedTask]) -> None:
         picked = _Picked(choice)
-        weak = [
-            f"{nodeid} ({name or 'no driver can be had'})"
-            for nodeid, task in tasks.items()
-            if (name := picked.too_weak(task)) is not None
-        ]
+        found = {nodeid: name for nodeid, task in tasks.items() if (name := picked.too_weak(task)) is not None}
+        weak = [f"{nodeid} ({name or 'no driver can be had'})" for nodeid, name in found.items()]
         if not weak:
             return
+        asked = {choice.name_for(tasks[nodeid].task.sandbox) for nodeid in found}
         number = "1 trial" if len(weak) == 1 else f"{len(weak)} trials"
         lines = [f"{isolation.least_asked(self._config)}: {number} would run with less; nothing was run"]
         lines += [f"  {each}" for each in weak[:MOST_NAMED]]
         if len(weak) > MOST_NAMED:
             lines.append(f"  and {len(weak) - MOST_NAMED} more")
-        raise pytest.UsageError(clean("\n".join([*lines, self._remedy(choice)])))
+        raise pytest.UsageError(clean("\n".join([*lines, self._remedy(choice, asked)])))
 
-    def _remedy(self, choice: Choice) -> str:
+    def _remedy(self, choice: Choice, asked: Collection[str]) -> str:
+        """What to do about trials that ask for the drivers in `asked`, of which `auto` may be one."""
         level = choice.least.label
-        if "auto" in (choice.driver, choice.default):
+        if "auto" in asked:
             found = isolation.found(self._config)
             lacking = [f"{name} cannot be had: {there.reason}" for name, there in found.items() if not there.usable]
             why = f"{isolation.DRIVER_OPTION} {level} says why such a trial cannot have it"

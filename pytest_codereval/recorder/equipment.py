@@ -60,6 +60,7 @@ class Equipment:
             interpreter=sandbox.shim_shell,
             foreign_system=sandbox.shim_shell is not None,
             foreign_user=sandbox.foreign_user,
+            host_path_of=sandbox.host_path_of,
         )
         self._sandbox = sandbox
         named = {

@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,7 @@ class Recorder:
 
     `interpreter` is the shebang of the shims, found on the harness's disk when it is None. With `foreign_system` they
     run where nothing on that disk tells what there is. With `foreign_user` they run as another user than the harness.
+    `host_path_of` is the path on that disk of a directory that calls come from.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Recorder:
         interpreter: str | None = None,
         foreign_system: bool = False,
         foreign_user: bool = False,
+        host_path_of: Callable[[str], str] = str,
     ) -> None:
         self._plans = {plan.tool: plan for plan in plans}
         _refuse(plans, answerer)
@@ -86,7 +88,7 @@ class Recorder:
         needs_desk = any(plan.asks or plan.read_stdin or plan.passthrough for plan in plans)
         modes = FOREIGN if foreign_user else OWN
         desk = Desk(spool_dir, answerer if asks else None, self._runner, self._probe, modes) if needs_desk else None
-        self._spool = Spool(spool_dir, desk=desk, modes=modes)
+        self._spool = Spool(spool_dir, desk=desk, modes=modes, host_path_of=host_path_of)
         self._written: dict[str, _Written] = {}
         self._bin_state: tuple[int, ...] = ()
         self._found = Found()

@@ -68,8 +68,8 @@ class Plan:
         datasets = (host_path(path, folder, "dataset.paths") for path in self.spec.dataset_paths)
         return (*named_answer_keys(self.spec.task, folder), *datasets)
 
-    def make_sandbox(self) -> Sandbox:
-        """An empty sandbox by the driver that the session or the task asks for. Raises TrialError."""
+    def make_sandbox(self, *, seeded: bool = True) -> Sandbox:
+        """A fresh sandbox by the driver that session or task ask for; see `Order.seeded`. Raises TrialError."""
         order = drivers.Order(
             config=self.spec.task.sandbox,
             environments=EnvironmentPlan(self.env_passthrough, withhold=(self.spec.path.parent, self.rootdir)),
@@ -80,6 +80,7 @@ class Plan:
             readable=self.choice.readable,
             session=self.run_directory.name,
             trial=self.spec.trial_id,
+            seeded=seeded,
         )
         return self.choice.create(order)
 

@@ -26,9 +26,10 @@ def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | N
     attempt.sandbox.reap()
     attempt.staged_material.verify()
     log = attempt.equipment.recorder.so_far() if attempt.equipment is not None else InvocationLog()
-    with contextlib.closing(plan.make_sandbox()) as place:
+    with contextlib.closing(plan.make_sandbox(seeded=False)) as place:
         workspace = attempt.sandbox.workspace
-        copy_for_grading(workspace, place.workspace, workspace, (plan.spec.path.parent, plan.rootdir))
+        never = (plan.spec.path.parent, plan.rootdir, plan.run_directory)
+        copy_for_grading(workspace, place.workspace, workspace, never, attempt.sandbox)
         material = GradingMaterial(
             task,
             plan.spec.path,

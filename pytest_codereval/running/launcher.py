@@ -31,7 +31,7 @@ FAILED = 125
 _GRACE = 5.0
 """Seconds that a program may run longer than its grader, which ends by itself first."""
 
-_IN_FOLDER = 'cd -- "$1" 2>&- || cd -- "$2" || exit 126; shift 2; exec "$@"'
+_IN_FOLDER = 'cd -- "$1" 2>&-; shift; exec "$@"'
 
 
 def grade(sandbox: Sandbox, command: str, *, timeout: float, env: Mapping[str, str]) -> ProcessResult:
@@ -41,12 +41,16 @@ def grade(sandbox: Sandbox, command: str, *, timeout: float, env: Mapping[str, s
     makes its result worthless.
     """
     folder = sandbox.launcher_dir
+    if LAUNCHER in command:
+        for phase in (Phase.GRADE, Phase.RUN):
+            sandbox.make_ready(phase)
     launches = Launches(sandbox, clock.monotonic() + timeout)
     recorder = Recorder(
         [ShimPlan(LAUNCHER, asks=True, read_stdin=True)],
         folder / "bin",
         folder / "spool",
         answerer=launches,
+        host_path_of=sandbox.host_path_of,
         interpreter=sandbox.shim_shell,
         foreign_system=sandbox.shim_shell is not None,
         foreign_user=sandbox.foreign_user,
@@ -108,9 +112,9 @@ class Launches:
             return _failure("the sandbox failed")
 
     def _run(self, request: Request) -> Printed:
-        root = os.fspath(self._sandbox.workspace)
-        inside = request.cwd == root or request.cwd.startswith(f"{root}/")
-        argv = ["/bin/sh", "-c", _IN_FOLDER, LAUNCHER, request.cwd if inside else root, root, *request.argv]
+        below = f"{self._sandbox.workspace}/"
+        folder = f"./{request.cwd.removeprefix(below)}" if request.cwd.startswith(below) else "."
+        argv = ["/bin/sh", "-c", _IN_FOLDER, LAUNCHER, folder, *request.argv]
         running = self._sandbox.stream(
             argv,
             phase=Phase.RUN,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..errors import Cause, TrialError
 from .disk_watch import DiskWatch
-from .enclosure import Enclosure, Network, Owner, View
+from .enclosure import Enclosure, Mount, Network, Owner, View
 from .environment import Environment, EnvironmentPlan, Places, SearchPath
 from .gate import ConnectionLog, Gate
-from .grading_copy import GRADING_LIMITS, make_grading_copy
+from .grading_copy import GRADING_LIMITS, Surroundings, make_grading_copy
 from .ownership import hand_over
 from .preparation import Preparation, write_login_files, write_new
 from .protocol import DEFAULT_OUTPUT_LIMIT, Phase, ProcessResult
@@ -34,7 +34,7 @@ _ATTACKED = ("ENOENT", "ENOTDIR", "EEXIST", "ELOOP", "EACCES", "EPERM")
 """What making files in a directory of ours fails with when somebody removed, replaced or barred it."""
 
 
-class System(Protocol):
+class System(Surroundings, Protocol):
     """Where the processes of one sandbox run: what a driver brings. `owner` is None when it is the harness's user."""
 
     driver: str
@@ -114,8 +114,7 @@ class DirectorySandbox:
         write_login_files(self.home, self._login_line)
         self._write_login_script()
         self.left_out_of_image = tuple(self.system.seed(self.workspace))
-        if self.system.can_mount:
-            self._sight.mount_extra()
+        self.mounted: Sequence[Mount] = self._sight.mount_extra() if self.system.can_mount else ()
 
     @property
     def _login_line(self) -> str:
@@ -163,6 +162,19 @@ class DirectorySandbox:
     def python(self) -> str:
         return self.system.python
 
+    def host_path_of(self, path: str) -> str:
+        """See `protocol.Sandbox.host_path_of`."""
+        return self.system.host_path_of(path)
+
+    def holds(self, path: str) -> bool:
+        """See `protocol.Sandbox.holds`."""
+        return self.system.holds(path)
+
+    def make_ready(self, phase: Phase) -> None:
+        """See `protocol.Sandbox.make_ready`."""
+        if self._workspace_is_there():
+            self._enclosure(phase).make_ready()
+
     def environment(self, phase: Phase) -> dict[str, str]:
         """The complete environment of a process in `phase`."""
         return self._environment.of(phase)
@@ -206,11 +218,12 @@ class DirectorySandbox:
         self._sight.shown.clear()
         try:
             self._preparation = Preparation(self.root, self._places, self._login_line, self.venv)
+            self._sight.keep_mounts()
             self._environment.preparing = False
             self._write_login_script()
         except OSError as error:
             raise TrialError(
-                Cause.SANDBOX, f"what pre_run left in HOME and TMPDIR cannot be kept for grading: {error}"
+                Cause.SANDBOX, f"what pre_run left in HOME, TMPDIR and mounts cannot be kept for grading: {error}"
             ) from error
 
     def begin_grading(self) -> None:
@@ -236,7 +249,7 @@ class DirectorySandbox:
                 self._write_readable(places.login_script, self._environment.login_script(running=running))
             if self._workspace_is_there():
                 never = (*self._order.environments.withhold, *self._order.hidden)
-                self.graded = make_grading_copy(self.workspace, preparation.folder / "sealed", never)
+                self.graded = make_grading_copy(self.workspace, preparation.folder / "sealed", never, self.system)
         except OSError as error:
             self._environment.grading = None
             attacked = error.errno is not None and _name(error.errno) in _ATTACKED

@@ -57,6 +57,7 @@ class Order:
     none. `session` is a name of this call of pytest, `trial` of the trial, both for labels. `readable` are places of
     this machine that the agent may read although they belong neither to the system nor to what is installed on PATH.
     `answer_keys` are files and folders, beside those to withhold, that no mount, image or template may bring along.
+    Without `seeded` the workspace is empty, whatever the system holds in its place.
     """
 
     config: SandboxConfig
@@ -70,6 +71,7 @@ class Order:
     trial: str = ""
     readable: tuple[Path, ...] = ()
     answer_keys: tuple[Path, ...] = ()
+    seeded: bool = True
 
 
 class Driver(Protocol):

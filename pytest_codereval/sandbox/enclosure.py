@@ -74,6 +74,9 @@ class Enclosure(Protocol):
         The caller closes it. Raises TrialError(SANDBOX) where that cannot be had.
         """
 
+    def make_ready(self) -> None:
+        """Start what the first command would wait for. Raises TrialError."""
+
     def abort(self) -> None:
         """Kill what works here, from another thread than the one that waits for it; `end` still has to follow."""
 

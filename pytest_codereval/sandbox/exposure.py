@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import pwd
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from .withholding import Withheld
 
 SYSTEM_FOLDERS = (
     "/usr",
@@ -109,6 +112,23 @@ class _Search:
 def in_system(path: str) -> bool:
     """Whether an absolute path lies in the folders that every isolating driver shows."""
     return any(path == folder or path.startswith(folder + "/") for folder in SYSTEM_FOLDERS)
+
+
+@dataclasses.dataclass(frozen=True)
+class HostPrograms:
+    """The system and the programs of this machine, those in some folders of a PATH among them."""
+
+    folders: Sequence[str] = ()
+
+    def holds(self, path: str) -> bool:
+        """Whether an absolute path is one of these; what is in HOME is only where it belongs to a program."""
+        if any(Path(path).is_relative_to(shown) for shown in exposed(self.folders)):
+            return True
+        return in_system(path) and not Withheld([Path(os.environ.get("HOME") or "/root")]).holds(path)
+
+    def host_path_of(self, path: str) -> str:
+        """The path itself."""
+        return path
 
 
 def _targets(folder: str) -> Iterator[str]:

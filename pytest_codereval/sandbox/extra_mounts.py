@@ -6,7 +6,7 @@ import dataclasses
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,12 @@ LARGEST_COPY = 2 << 30
 
 MOST_ENTRIES = 500_000
 """Files and folders of a source."""
+
+_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""Where programs of all phases are found: nothing that the agent can write to lies there."""
+
+_COPIES = "mounts"
+"""Below the root of the sandbox: the copies that preparation, the agent and its programs work with."""
 
 _KERNEL = ("/proc", "/sys", "/dev")
 _SOCKETS = ("/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock")
@@ -51,7 +57,7 @@ def extra_mounts(
     *,
     owner: Owner | None = None,
 ) -> tuple[Mount, ...]:
-    """The mounts of `extra_mounts`, in their order, for the view of every phase.
+    """The mounts of `extra_mounts`, in their order, for the view of every phase but GRADE; for that see `unspoilt`.
 
     A source is relative to the folder of the task; `~` and `$HOME` in a target are the HOME of the agent below `root`.
     What is writable and not shared, what holds answer keys, and what the user of the sandbox, `owner`, could not read
@@ -67,8 +73,50 @@ def extra_mounts(
         where = f"sandbox.docker.extra_mounts[{index}]"
         source = _source(setting, task_dir, keys, where)
         target = _target(setting, root / "home", where)
-        made.append(_mounted(source, target, root / "mounts" / str(index), owner))
+        made.append(_mounted(source, target, root / _COPIES / str(index), owner))
     return tuple(made)
+
+
+def unspoilt(mounts: Iterable[Mount], root: Path, owner: Owner | None = None) -> tuple[Mount, ...]:
+    """The mounts for the view of GRADE, made of those of `extra_mounts` when preparation has ended.
+
+    In place of each copy that the agent may write to comes another one, as preparation has left it; it is `owner`'s.
+    Raises OSError.
+    """
+    made = []
+    for index, mount in enumerate(mounts):
+        if mount.writable and mount.source.is_relative_to(root / _COPIES):
+            copy = _copy_again(mount.source, root / f"{_COPIES}-of-graders" / str(index))
+            if owner is not None:
+                hand_over(copy, owner)
+            made.append(dataclasses.replace(mount, source=copy))
+        else:
+            made.append(mount)
+    return tuple(made)
+
+
+def _copy_again(source: Path, place: Path) -> Path:
+    """A copy of files, folders and links below `place`, which is made for it."""
+    destination = _place_for_copy(place)
+    todo = [source.name]
+    while todo:
+        path = todo.pop()
+        original = source.parent / path
+        mode = original.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            destination.link(path, str(original.readlink()))
+        elif stat.S_ISDIR(mode):
+            destination.folder(path, mode)
+            todo += [f"{path}/{entry.name}" for entry in original.iterdir()]
+        elif stat.S_ISREG(mode):
+            destination.copy(original, path)
+    return place / source.name
+
+
+def _place_for_copy(place: Path) -> Destination:
+    place.mkdir(0o755, parents=True)
+    place.parent.chmod(0o755)
+    return Destination(place)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,9 +193,20 @@ def _target(setting: ExtraMount, home: Path, where: str) -> Path:
     problem = target_error(text) if text.startswith("/") else "expected an absolute destination"
     if problem is None and text.rstrip("/") == str(home):
         problem = "the HOME of the agent is made by the harness"
+    target = os.path.normpath(f"/{text.lstrip('/')}")
+    if problem is None and setting.mode == "rw":
+        problem = _program_folder_error(target)
     if problem is not None:
         raise TrialError(Cause.CONFIGURATION, f"{where}: {setting.target!r}: {problem}")
-    return Path(os.path.normpath(f"/{text.lstrip('/')}"))
+    return Path(target)
+
+
+def _program_folder_error(target: str) -> str | None:
+    """Why nothing writable can be mounted there, or None."""
+    for folder in _PATH:
+        if _holds(folder, target) or _holds(target, folder):
+            return f"{folder} is a folder of PATH, whose programs graders run: nothing writable can be mounted there"
+    return None
 
 
 def _mounted(source: _Source, target: Path, place: Path, owner: Owner | None) -> Mount:
@@ -219,9 +278,7 @@ def _note(found_stat: os.stat_result, owner: Owner | None, found: _Found) -> Non
 
 def _copy(source: _Source, place: Path, found: _Found) -> Path:
     """A copy below `place`, which is made for it. Raises OSError."""
-    place.mkdir(0o755, parents=True)
-    place.parent.chmod(0o755)
-    destination = Destination(place)
+    destination = _place_for_copy(place)
     name = Path(source.path).name
     if not Path(source.path).is_dir():
         destination.copy(Path(source.path), name)

@@ -14,9 +14,6 @@ from .withholding import Withheld
 MOST_HOPS = 40
 """Links that are followed one after the other, as many as the kernel follows."""
 
-SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt")
-"""What belongs to the system, which every process of a sandbox sees anyway."""
-
 
 class Kind(enum.Enum):
     """What a link leads to."""
@@ -32,11 +29,12 @@ class LinkRules:
     """Which links are kept beside relative ones that lead to something of the tree.
 
     `outside` tells of an absolute path whether a link may lead there; with `missing`, links to what is not there, but
-    would be inside, are kept too.
+    would be inside, are kept too. `path_of` is the path on the harness's disk of the one that a link names.
     """
 
     outside: Callable[[str], bool] = lambda path: False
     missing: bool = False
+    path_of: Callable[[str], str] = lambda path: path
 
 
 WITHIN = LinkRules()
@@ -52,9 +50,19 @@ class Lead:
 
 
 class LinkedTree:
-    """The links of a tree at the absolute real path `top`: `links` by relative path, `present` all else there is."""
+    """The links of a tree at the absolute real path `top`: `links` by relative path, `present` all else there is.
 
-    def __init__(self, top: str, links: Mapping[str, str], present: Collection[str]) -> None:
+    `path_of` is that of `LinkRules`.
+    """
+
+    def __init__(
+        self,
+        top: str,
+        links: Mapping[str, str],
+        present: Collection[str],
+        path_of: Callable[[str], str] = lambda path: path,
+    ) -> None:
+        self._path_of = path_of
         self._top = top
         self._links = links
         self._present = present
@@ -90,6 +98,7 @@ class LinkedTree:
 
     def inside(self, text: str) -> str | None:
         """The rest of an absolute path below the top, None for one that does not begin with it."""
+        text = self._path_of(text)
         if text != self._top and not text.startswith(f"{self._top}/"):
             return None
         return text[len(self._top) :].lstrip("/")
@@ -114,24 +123,19 @@ def _outside(path: str) -> Lead:
     return Lead(Kind.NOWHERE) if ".." in parts else Lead(Kind.OUTSIDE, "/" + "/".join(parts))
 
 
-def system_links(never: Collection[Path], home: Path, prefixes: Collection[str] = ()) -> Callable[[str], bool]:
-    """Tells whether an absolute path belongs to the system or to one of the `prefixes` where an interpreter lives.
+def system_links(never: Collection[Path], holds: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Tells whether an absolute path belongs to the system, which `holds` says.
 
-    What is, holds or lies in one of the places that must `never` be led to does not, nor what lies in `home` outside
-    of the prefixes. `/dev/null` belongs to the system.
+    What is, holds or lies in one of the places that must `never` be led to does not. `/dev/null` does.
     """
-    withheld, at_home = Withheld(never), Withheld([home])
+    withheld = Withheld(never)
     forbidden = {form for place in never for form in (os.path.realpath(place), os.path.normpath(place))}
 
     def leads_into_system(path: str) -> bool:
         forms = (path, os.path.realpath(path))
         if withheld.holds(path) or any(_is_inside(place, form) for place in forbidden for form in forms):
             return False
-        if any(_is_inside(path, prefix) for prefix in prefixes):
-            return True
-        return path == os.devnull or (
-            any(_is_inside(path, folder) for folder in SYSTEM_FOLDERS) and not at_home.holds(path)
-        )
+        return path == os.devnull or holds(path)
 
     return leads_into_system
 

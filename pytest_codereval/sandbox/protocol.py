@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from .enclosure import Mount
     from .gate import ConnectionLog
     from .serving import Served, Take
     from .snapshot import Manifest
@@ -85,6 +86,9 @@ class Sandbox(Protocol):
     left_out_of_image: Sequence[str]
     """What lies in the place of the workspace in the agent's own system, and could not be put into it."""
 
+    mounted: Sequence[Mount]
+    """The task's `extra_mounts` as the agent sees them, each with the place of the host's disk that it shows."""
+
     leftovers: Sequence[str]
     """After `close`: what could not be removed."""
 
@@ -112,6 +116,21 @@ class Sandbox(Protocol):
     @property
     def graded(self) -> Manifest | None:
         """What of the workspace is graded and what was left out, once grading has begun."""
+
+    def host_path_of(self, path: str) -> str:
+        """The path at which the harness finds what processes of the agent and of graders name by an absolute path.
+
+        It is another one only for the workspace and what lies below, where that is seen at a second place too.
+        """
+
+    def holds(self, path: str) -> bool:
+        """Whether an absolute path belongs to the system that graders see, and not to the harness or the task."""
+
+    def make_ready(self, phase: Phase) -> None:
+        """Start what the first process of a phase would wait for, so that it counts for no timeout.
+
+        Raises TrialError when the sandbox itself failed.
+        """
 
     def environment(self, phase: Phase) -> dict[str, str]:
         """The complete environment of a process in `phase`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .enclosure import Mount, Network, Owner, View
 from .environment import Places
-from .extra_mounts import extra_mounts
+from .extra_mounts import extra_mounts, unspoilt
 from .legibility import Legible
 from .protocol import Phase
 
@@ -35,13 +35,19 @@ class Sight:
         self._network = network
         self._legible = Legible(root / "legible", owner)
         self._mounts: tuple[Mount, ...] = ()
+        self._graders_mounts: tuple[Mount, ...] = ()
 
-    def mount_extra(self) -> None:
-        """Make the task's further mounts ready. Raises TrialError."""
+    def mount_extra(self) -> tuple[Mount, ...]:
+        """Make the task's further mounts ready; those that the agent sees. Raises TrialError."""
         order = self._order
         if order.task_dir is not None and order.config.docker.mounts:
             keys = (*order.hidden, *order.answer_keys)
             self._mounts = extra_mounts(order.config, None, order.task_dir, self._root, keys, owner=self._owner)
+        return self._mounts
+
+    def keep_mounts(self) -> None:
+        """Keep what preparation has left in the task's further mounts for GRADE. Raises OSError."""
+        self._graders_mounts = unspoilt(self._mounts, self._root, self._owner)
 
     def view(self, phase: Phase, places: Places, venv: Path | None, ports: Sequence[int]) -> View:
         """What a phase sees whose HOME and the like are `places`. Raises TrialError(SANDBOX)."""
@@ -59,9 +65,10 @@ class Sight:
         given = self._given() if phase is Phase.AGENT else ()
         mounts = [*(self._material() if trusted else ()), *given, *(Mount(path, path) for path in readable)]
         mounts += [Mount(path, path, writable=True) for path in writable]
+        further = self._graders_mounts if phase is Phase.GRADE else self._mounts
         return View(
             cwd=self.workspace,
-            mounts=_there([*mounts, *self._mounts]),
+            mounts=_there([*mounts, *further]),
             hidden=(*self._order.hidden, *(() if trusted else self._order.environments.withhold)),
             shims=self._shims_of(phase),
             network=Network("shared") if phase is Phase.PREPARE else self._network,

@@ -286,7 +286,8 @@ class _Copy:
 
     def links(self, target: Path, rules: LinkRules, known_as: str) -> None:
         """Make the links that lead to something that was copied, and those that the rules allow."""
-        tree = LinkedTree(known_as, {path: text for path, (text, _) in self._links.items()}, self._present)
+        texts = {path: text for path, (text, _) in self._links.items()}
+        tree = LinkedTree(known_as, texts, self._present, rules.path_of)
         here = os.fspath(target) == known_as
         top = os.open(target, _FOLDER)
         try:
@@ -357,7 +358,7 @@ def _link_text(tree: LinkedTree, path: str, text: str, rules: LinkRules, here: b
     if lead.kind is Kind.NOWHERE or (lead.kind is Kind.MISSING and not rules.missing):
         return None
     inside = tree.inside(text) if text.startswith("/") else None
-    if here or inside is None:
+    if inside is None or (here and (rules.path_of(text) == text or ".." in inside.split("/"))):
         return text
     return None if ".." in inside.split("/") else posixpath.relpath(inside or ".", posixpath.dirname(path) or ".")
 

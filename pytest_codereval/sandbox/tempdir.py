@@ -20,6 +20,7 @@ from .directory import DirectorySandbox
 from .drivers import Availability, Isolation, Order
 from .enclosure import Network, Owner, View
 from .environment import SearchPath
+from .exposure import HostPrograms
 from .keeper import MOST_NAMED, UNKNOWN
 from .network import network_of
 from .process import SurvivorsError
@@ -87,6 +88,14 @@ class TempdirSystem:
     def seed(self, workspace: Path) -> Sequence[str]:
         """See `directory.System.seed`."""
         return ()
+
+    def host_path_of(self, path: str) -> str:
+        """See `directory.System.host_path_of`."""
+        return path
+
+    def holds(self, path: str) -> bool:
+        """See `directory.System.holds`."""
+        return HostPrograms(self.search_path.folders).holds(path)
 
     def close(self) -> None:
         """See `directory.System.close`."""
@@ -163,6 +172,9 @@ class KeptProcesses:
         """See `enclosure.Enclosure.stream`."""
         with self._watched():
             return (yield from process.stream(self._open_keeper(), self._ruled(command), wake))
+
+    def make_ready(self) -> None:
+        """See `enclosure.Enclosure.make_ready`. There is nothing to wait for."""
 
     def abort(self) -> None:
         """See `enclosure.Enclosure.abort`."""

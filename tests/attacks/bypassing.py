@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import DETECTED_ON_TEMPDIR, ON_TEMPDIR, PREVENTED, Attack, Expected, Outcome, Setting
+from .model import DETECTED, DETECTED_ON_TEMPDIR, ON_TEMPDIR, PREVENTED, Attack, Expected, Outcome, Setting
 
 TOOLS = Setting(
     "bypass",
@@ -109,5 +109,5 @@ ATTACKS = (
         "have an interpreter run the tool's script",
         "bash /usr/bin/zcat --version; sh /bin/zcat --version",
     ),
-    _bypass("busybox", "call the same tool in a program that holds many", "need busybox; busybox factor $n"),
+    _bypass("busybox", "call the same tool in a program that holds many", "need busybox; busybox factor $n", DETECTED),
 )

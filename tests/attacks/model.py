@@ -31,15 +31,15 @@ class Expected:
     bubblewrap: State = State.PREVENTED
     docker: State = State.PREVENTED
     bubblewrap_as_user: State | None = None
+    tempdir_as_user: State | None = None
     """Where pytest does not run as root, when that makes a difference."""
 
     def of(self, driver: str) -> State:
         """Against the open driver each attack has to succeed in silence."""
         if driver == "open":
             return State.POSSIBLE
-        if driver == "bubblewrap" and self.bubblewrap_as_user is not None and os.getuid() != 0:
-            return self.bubblewrap_as_user
-        return State(getattr(self, driver))
+        as_user: State | None = getattr(self, f"{driver}_as_user", None)
+        return as_user if as_user is not None and os.getuid() != 0 else State(getattr(self, driver))
 
 
 PREVENTED = Expected()

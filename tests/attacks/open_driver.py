@@ -18,6 +18,7 @@ from typing import Any
 from pytest_codereval.recorder.equipment import Equipment
 from pytest_codereval.recorder.invocation import InvocationLog
 from pytest_codereval.sandbox import directory, registry
+from pytest_codereval.sandbox.cgroups import Group
 from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.drivers import Availability, Isolation, Order
 from pytest_codereval.sandbox.enclosure import Enclosure, View
@@ -42,7 +43,7 @@ class OpenDriver:
     def create(self, order: Order) -> OpenSandbox:
         place = registry.registry(order.root_parent, avoid=Withheld(order.environments.withhold))
         root = place.new_root()
-        return OpenSandbox(place, order, OpenSystem(place, root, order), root)
+        return OpenSandbox(place, order, OpenSystem(place, root, order, Group()), root)
 
 
 class OpenSystem(TempdirSystem):
@@ -86,6 +87,9 @@ class OpenProcesses:
 
     def listen(self, address: str = "127.0.0.1", port: int = 0) -> socket.socket:
         return socket.create_server((address, port))
+
+    def make_ready(self) -> None:
+        """Nothing is waited for."""
 
     def abort(self) -> None:
         """Whatever runs goes on."""
@@ -137,7 +141,7 @@ class OpenSandbox(DirectorySandbox):
         super().begin_grading()
         "\n".join(_names(self.workspace, "")).encode()
 
-    def _start_watch(self) -> None:
+    def _start_watch(self, phase: Phase) -> None:
         """Nobody looks at the disk."""
 
     def close(self) -> None:

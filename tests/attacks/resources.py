@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .model import DETECTED, EVERYWHERE, Attack, Expected, Outcome, Setting, State, said
 
-LIMITED = Expected(tempdir=State.POSSIBLE, bubblewrap_as_user=State.REFUSED)
-"""The driver `tempdir` has no means for it, and bubblewrap only what the user may do with control groups."""
+LIMITED = Expected(bubblewrap_as_user=State.REFUSED, tempdir_as_user=State.REFUSED)
+"""Without control groups, which a normal user mostly may not make, these drivers refuse a task that asks for it."""
 
 BOMBS = Setting("bombs", {"sandbox": {"limits": {"max_pids": 64, "max_memory_mb": 96}}})
 DISK = Setting("disk", {"sandbox": {"limits": {"max_disk_mb": 8}}}, alone=EVERYWHERE)

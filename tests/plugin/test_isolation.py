@@ -187,6 +187,16 @@ def test_auto_goes_by_each_trial_and_so_does_the_least_isolation(repo: Repo) -> 
     assert f"plain ({used(repo, 'plain')})" in message
 
 
+def test_what_to_do_about_too_little_isolation_goes_by_the_driver_that_counts(repo: Repo) -> None:
+    repo.file("conftest.py", AUTO_LACKS)
+    repo.task("plain", sandbox={"driver": "tempdir"})
+    default = ("-o", "codereval_driver=auto", "--codereval-isolation=docker", "-n0")
+    message = refused(repo, "--codereval-driver=tempdir", *default)
+    assert "--codereval-driver tempdir is weaker than what is asked for: give docker or auto" in message
+    message = refused(repo, *default)
+    assert "write `driver: docker` below `sandbox:` in the task files" in message
+
+
 AUTO_DIES = """
     import pytest
     from pytest_codereval.sandbox import drivers

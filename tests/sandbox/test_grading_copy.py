@@ -16,6 +16,7 @@ from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.sandbox import directory, grading_copy
 from pytest_codereval.sandbox.directory import DirectorySandbox
 from pytest_codereval.sandbox.environment import EnvironmentPlan
+from pytest_codereval.sandbox.exposure import HostPrograms
 from pytest_codereval.sandbox.grading_copy import copy_for_grading, make_grading_copy
 from pytest_codereval.sandbox.links import system_links
 from pytest_codereval.sandbox.protocol import Phase
@@ -127,12 +128,13 @@ def test_no_link_leads_to_what_only_graders_may_see(workspace: Path, tmp_path: P
     assert list(workspace.iterdir()) == []
 
 
-def test_withheld_places_within_the_system_are_withheld(tmp_path: Path) -> None:
+def test_withheld_places_within_the_system_are_withheld(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "usr").symlink_to("/usr")
-    allowed = system_links(
-        [Path("/opt/checkout"), tmp_path / "usr" / "share" / "x"], Path("/opt/home"), ["/opt/home/py"]
-    )
-    for path in ("/usr/bin/python3", "/opt/other", "/opt/home/py/bin/python", "/dev/null", "/bin"):
+    monkeypatch.setenv("HOME", "/opt/home")
+    monkeypatch.setattr("sys.base_prefix", str(tmp_path / "py"))
+    (tmp_path / "py" / "bin").mkdir(parents=True)
+    allowed = system_links([Path("/opt/checkout"), tmp_path / "usr" / "share" / "x"], HostPrograms().holds)
+    for path in ("/usr/bin/python3", "/opt/other", f"{tmp_path}/py/bin/python", "/dev/null", "/bin", "/nix/store/x"):
         assert allowed(path), path
     for path in ("/opt/checkout", "/opt/checkout/a", "/opt", "/usr/share/x/y", "/usr/share", "/opt/home/a", "/usrx"):
         assert not allowed(path), path

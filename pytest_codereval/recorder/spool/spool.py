@@ -9,13 +9,14 @@ as a fault.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
 import select
 import shutil
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ... import clock
@@ -66,7 +67,9 @@ class Spool:
         desk: Desk | None = None,
         fifo: bool = hasattr(os, "mkfifo"),
         modes: Modes = OWN,
+        host_path_of: Callable[[str], str] = str,
     ) -> None:
+        self._host_path_of = host_path_of
         self._directory = directory
         self._modes = modes
         self._calls = directory / CALLS
@@ -340,6 +343,7 @@ class Spool:
     def _keep(self, read: tuple[bytes, float], records: list[SpooledCall]) -> SpooledCall:
         data, time = read
         record = parse_record(data, time)
+        record = dataclasses.replace(record, cwd=self._host_path_of(record.cwd))
         if self._taken:
             return record
         self._count(len(data))

@@ -15,7 +15,7 @@ from ..directory import DirectorySandbox
 from ..drivers import Availability, Isolation, Order
 from ..enclosure import Network, Owner, View
 from ..environment import SearchPath
-from ..exposure import exposed
+from ..exposure import HostPrograms, exposed
 from ..gate import addresses
 from ..network import network_of
 from ..ownership import AGENT, claim
@@ -130,6 +130,14 @@ class BubblewrapSystem:
     def seed(self, workspace: Path) -> Sequence[str]:
         """See `directory.System.seed`."""
         return ()
+
+    def host_path_of(self, path: str) -> str:
+        """See `directory.System.host_path_of`."""
+        return path
+
+    def holds(self, path: str) -> bool:
+        """See `directory.System.holds`."""
+        return HostPrograms(self.search_path.folders).holds(path)
 
     def close(self) -> None:
         """See `directory.System.close`."""

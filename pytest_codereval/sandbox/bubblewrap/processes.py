@@ -53,6 +53,9 @@ class _Processes:
             return (yield from self._kept.stream(made, wake))
         return self._kept.run(made)
 
+    def make_ready(self) -> None:
+        """See `enclosure.Enclosure.make_ready`. There is nothing to wait for."""
+
     def abort(self) -> None:
         """See `enclosure.Enclosure.abort`."""
         self._kept.abort()

@@ -31,10 +31,13 @@ from .engine import Daemon, daemon, look
 from .execution import ContainerProcesses
 from .images import AGENT_NAME, Image, image_for, programs
 from .leftovers import labels
-from .mounting import mounts_of
+from .mounting import mounts_of, refuse_overlap
 
 TOOL = "tool"
 """Takes the place of the phase in the names of containers for `run_tool`."""
+
+_NOT_OF_IMAGES = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/etc")
+"""What each container has of its own."""
 
 _PASSED_TO_TOOLS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 """What installers of packages need of the harness's environment, beside all that begins with PIP_."""
@@ -136,8 +139,13 @@ class DockerSystem:
         self._limits = limits
         self.described: Mapping[str, object] = account(image, self.owner, self.network, limits, used)
         self._own = self._accounts()
+        self._targets = {root, *order.environments.withhold, *order.hidden, *map(Path, _NOT_OF_IMAGES)}
+        self._targets.update(mount.target for mount in self._own)
+        self._mounted = Withheld(self._targets)
         asked = working_dir_of(order.config, image)
         self._working_dir = Path(asked) if asked is not None else None
+        if self._working_dir is not None:
+            refuse_overlap(self._working_dir, (root, *order.environments.withhold))
         _systems.add(self)
 
     def _accounts(self) -> list[Mount]:
@@ -156,13 +164,29 @@ class DockerSystem:
 
     def seed(self, workspace: Path) -> Sequence[str]:
         """See `directory.System.seed`. What the image holds in the task's `working_dir`."""
-        if self._working_dir is None:
+        if self._working_dir is None or not self._order.seeded:
             return ()
         marks = labels(self._place, self._order.session, self._order.trial)
         return seed_workspace(self._image, str(self._working_dir), workspace, marks).left_out
 
+    def host_path_of(self, path: str) -> str:
+        """See `directory.System.host_path_of`. What is below `working_dir` is below the workspace."""
+        if self._working_dir is None:
+            return path
+        plain = "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
+        place = str(self._working_dir)
+        if plain != place and not plain.startswith(f"{place}/"):
+            return path
+        return f"{self._root}/workspace{plain[len(place) :]}"
+
+    def holds(self, path: str) -> bool:
+        """See `directory.System.holds`. All but what is mounted: that belongs to the harness or to the task."""
+        return path.startswith("/") and not self._mounted.holds(path)
+
     def enclose(self, phase: Phase, view: View) -> ContainerProcesses:
         """See `directory.System.enclose`."""
+        self._targets.update(mount.target for mount in view.mounts)
+        self._mounted = Withheld(self._targets)
         enclosure = self._enclose(str(phase), view)
         self._made.append(enclosure)
         return enclosure
@@ -175,16 +199,16 @@ class DockerSystem:
         except OSError as error:
             raise TrialError(Cause.SANDBOX, f"no sandbox can be made: {error}") from error
         own = [*self._own, Mount(folder, folder)]
-        cwds = {}
+        workspace, alias = self._root / "workspace", None
         if self._working_dir is not None:
-            own.append(Mount(view.cwd, self._working_dir, writable=True))
-            cwds[str(view.cwd)] = str(self._working_dir)
+            alias = Mount(workspace, self._working_dir, writable=True)
+        cwds = {str(workspace): str(self._working_dir or workspace)}
         covered = programs(self._image, list(view.shims), self._order) if view.shims else {}
         setting = Setting(
             image=self._image.id,
             shell=tuple(self._image.shell.split()),
             labels=labels(self._place, self._order.session, self._order.trial),
-            mounts=mounts_of(view, covered, own),
+            mounts=mounts_of(view, covered, own, alias),
             limits=self._limits,
             network="bridge" if view.network.kind == "shared" else "none",
             hosts=addresses(view.network.allowed),

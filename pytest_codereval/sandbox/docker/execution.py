@@ -84,6 +84,10 @@ class ContainerProcesses:
         """See `enclosure.Enclosure.stream`."""
         return (yield from self._run(command, None, wake))
 
+    def make_ready(self) -> None:
+        """See `enclosure.Enclosure.make_ready`."""
+        self._open()
+
     def abort(self) -> None:
         """See `enclosure.Enclosure.abort`."""
         if self._container is not None:

@@ -7,22 +7,42 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ...errors import Cause, TrialError
 from ..enclosure import Mount, View
 
 _COVER_BYTES = 4096
 
 
-def mounts_of(view: View, programs: Mapping[str, Sequence[str]], own: Iterable[Mount] = ()) -> list[dict[str, Any]]:
+def mounts_of(
+    view: View,
+    programs: Mapping[str, Sequence[str]],
+    own: Iterable[Mount] = (),
+    alias: Mount | None = None,
+) -> list[dict[str, Any]]:
     """The mounts of a view, as the engine's API has them; `own` ones come first.
 
-    `programs` are the paths of the image at which each tool of `view.shims` lies.
+    `programs` are the paths of the image at which each tool of `view.shims` lies. `alias` is the second place of the
+    workspace. Raises TrialError(CONFIGURATION) where something else of the view lies there.
     """
+    if alias is not None:
+        refuse_overlap(alias.target, (mount.target for mount in view.mounts if mount.target != alias.source))
     shims = [Mount(shim, Path(path)) for tool, shim in view.shims.items() for path in programs.get(tool, ())]
-    seen = _visible([*own, *view.mounts, *shims])
+    seen = _visible([*own, *view.mounts, *([alias] if alias is not None else []), *shims])
     hidden = [Path(os.path.realpath(path)) for path in view.hidden]
     seen = [mount for mount in seen if _real(mount) not in hidden]
     binds = [_bind(mount) for mount in seen]
     return [*binds, *_covers(seen, hidden)]
+
+
+def refuse_overlap(working_dir: Path, targets: Iterable[Path]) -> None:
+    """Raise TrialError(CONFIGURATION) when one of the targets is, holds or lies in the place of the workspace."""
+    for target in targets:
+        if target.is_relative_to(working_dir) or working_dir.is_relative_to(target):
+            raise TrialError(
+                Cause.CONFIGURATION,
+                f"sandbox.docker.working_dir: {working_dir}: the workspace cannot take this place, for {target} is "
+                "seen in the sandbox too",
+            )
 
 
 def _visible(mounts: Sequence[Mount]) -> list[Mount]:
