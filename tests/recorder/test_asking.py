@@ -695,7 +695,8 @@ def test_places_that_the_agent_claims_are_only_its_own_loss(shadow: Shadow) -> N
 def test_a_claim_that_was_removed(shadow: Shadow) -> None:
     """Two shims at one place get no answer, and it shows."""
     tools = shadow(ASKS, answer=lambda request: Printed("rule 1", delay=3600.0 if request.argv else 0.0))
-    script = 'uip 1 & sleep 0.1; rm "$SPOOL/replies/"*.claim; uip 2; wait'
+    claimed = 'until [ -e "$SPOOL/replies/0.claim" ]; do sleep 0.01; done; sleep 0.1'
+    script = f'uip 1 & {claimed}; rm "$SPOOL/replies/"*.claim; uip 2; wait'
     result = tools.call("/bin/sh", "-c", script, env={"SPOOL": str(tools.spool)}, timeout=20)
     assert result.stderr == b"uip: this call was recorded, but it got no answer\n" * 2
     assert tools.call("uip").returncode == 0
