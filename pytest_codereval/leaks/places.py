@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ..sandbox.host_path import lies_in
+
 _FEWEST_PARTS = 3
 """A path of fewer parts, such as `/` or `/app`, is named by accident."""
 
@@ -23,13 +25,9 @@ def usable_places(places: Mapping[str, Path], allowed: Iterable[Path]) -> dict[s
     found: dict[str, str] = {}
     for name, place in places.items():
         for path in (os.path.normpath(place.absolute()), os.path.realpath(place)):
-            if len(Path(path).parts) >= _FEWEST_PARTS and not any(_inside(path, each) for each in free):
+            if len(Path(path).parts) >= _FEWEST_PARTS and not any(lies_in(path, each) for each in free):
                 found.setdefault(path, name)
     return found
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 class PlaceFinder:

@@ -133,7 +133,7 @@ def _bounding(parent: Path, name: str, settings: Mapping[str, str], made: Mappin
     """The group in `parent`, made if needed, with the settings; None when this user or the parent does not allow it."""
     _sweep(parent)
     folder = parent / name
-    try:
+    with contextlib.suppress(OSError):
         folder.mkdir(exist_ok=True)
         present = [file for file in settings if (folder / file).exists()]
         needed = next(files for files in _NEEDED.values() if any(file in settings for file in files))
@@ -141,8 +141,6 @@ def _bounding(parent: Path, name: str, settings: Mapping[str, str], made: Mappin
             for file in present:
                 (folder / file).write_text(settings[file], encoding="ascii")
             return folder
-    except OSError:
-        pass
     if folder not in made:
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -11,6 +11,7 @@ from pathlib import Path
 from . import landlock
 from .enclosure import NetworkKind, View
 from .exposure import exposed
+from .host_path import lies_in
 from .landlock import Rules
 
 SYSTEM = (
@@ -69,13 +70,13 @@ def _files(view: View, kept_out: Iterable[Path], readable: Iterable[Path]) -> tu
     may_read = [piece for path in shared if os.path.lexists(path) for piece in _without(path, secret)]
     may_write = [str(mount.source) for mount in view.mounts if mount.writable]
     may_write += [str(path) for name in _DEVICES for path in Path("/dev").glob(name)]
-    may_write += [place for place in _SHARED if not any(_is_within(path, place) for path in secret)]
+    may_write += [place for place in _SHARED if not any(lies_in(path, place) for path in secret)]
     return tuple(may_read), tuple(may_write)
 
 
 def leaves_temporary(kept_out: Iterable[Path]) -> bool:
     """Whether the agent may use the directory for temporary files as all programs do: none of these lies in it."""
-    return not any(_is_within(path, _SHARED[0]) for path in _secret(kept_out))
+    return not any(lies_in(path, _SHARED[0]) for path in _secret(kept_out))
 
 
 def _secret(places: Iterable[Path]) -> list[str]:
@@ -91,7 +92,7 @@ def _home() -> list[str]:
         home = os.path.realpath(Path.home())
     except RuntimeError:
         return []
-    return [] if home == "/" or any(_is_within(home, place) for place in _NO_HOMES) else [home]
+    return [] if home == "/" or any(lies_in(home, place) for place in _NO_HOMES) else [home]
 
 
 def _installations(secret: Collection[str]) -> list[str]:
@@ -101,14 +102,14 @@ def _installations(secret: Collection[str]) -> list[str]:
     return [
         path
         for path in _beside_the_system(folders)
-        if path in own or not any(_is_within(path, place) for place in secret) or _is_installation(path)
+        if path in own or not any(lies_in(path, place) for place in secret) or _is_installation(path)
     ]
 
 
 @functools.lru_cache(maxsize=8)
 def _beside_the_system(folders: tuple[str, ...]) -> tuple[str, ...]:
     found = map(str, exposed(folders))
-    return tuple(path for path in found if not any(_is_within(path, place) for place in SYSTEM))
+    return tuple(path for path in found if not any(lies_in(path, place) for place in SYSTEM))
 
 
 def _is_installation(path: str) -> bool:
@@ -121,7 +122,7 @@ def _without(path: str, secret: Collection[str]) -> list[str]:
     """`path`, or in place of it what lies there and neither is secret nor holds what is. Links are left out there."""
     if path in secret:
         return []
-    if not any(_is_within(place, path) for place in secret):
+    if not any(lies_in(place, path) for place in secret):
         return [path]
     try:
         with os.scandir(path) as entries:
@@ -129,10 +130,6 @@ def _without(path: str, secret: Collection[str]) -> list[str]:
     except OSError:
         return []
     return [piece for each in below for piece in _without(each, secret)]
-
-
-def _is_within(path: str, place: str) -> bool:
-    return path == place or path.startswith(place.rstrip("/") + "/")
 
 
 def lack_for(network: NetworkKind) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ from .writing import make_folder_beneath, write_beneath
 if TYPE_CHECKING:
     from .drivers import Order
 
-_ATTACKED = ("ENOENT", "ENOTDIR", "EEXIST", "ELOOP", "EACCES", "EPERM")
+_ATTACKED = (errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.EACCES, errno.EPERM)
 """What making files in a directory of ours fails with when somebody removed, replaced or barred it."""
 
 
@@ -252,8 +253,7 @@ class DirectorySandbox:
                 self.graded = make_grading_copy(self.workspace, preparation.folder / "sealed", never, self.system)
         except OSError as error:
             self._environment.grading = None
-            attacked = error.errno is not None and _name(error.errno) in _ATTACKED
-            cause = Cause.TAMPERED if attacked else Cause.SANDBOX
+            cause = Cause.TAMPERED if error.errno in _ATTACKED else Cause.SANDBOX
             return TrialError(cause, f"no place for grading can be made: {error}")
         problems += venv_problems
         if self.graded is not None and self.graded.truncated:
@@ -484,12 +484,6 @@ def _full_plan(order: Order, variables: Mapping[str, str]) -> EnvironmentPlan:
         withhold=plan.withhold,
         basics=variables,
     )
-
-
-def _name(number: int) -> str:
-    import errno
-
-    return errno.errorcode.get(number, "")
 
 
 def _links(folder: str, names: list[str]) -> list[str]:

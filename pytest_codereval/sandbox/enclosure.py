@@ -11,6 +11,12 @@ from typing import Literal, Protocol
 from .protocol import ProcessResult
 from .supervision import Command
 
+MOST_PROCESSES = 2048
+"""Processes and threads of a sandbox where the task says nothing."""
+
+MEMORY_SHARE = 0.75
+"""The same for its part of the memory of this machine."""
+
 NetworkKind = Literal["none", "shared", "allow"]
 
 

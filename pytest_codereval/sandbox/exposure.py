@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from .host_path import lies_in
 from .withholding import Withheld
 
 SYSTEM_FOLDERS = (
@@ -111,7 +112,7 @@ class _Search:
 
 def in_system(path: str) -> bool:
     """Whether an absolute path lies in the folders that every isolating driver shows."""
-    return any(path == folder or path.startswith(folder + "/") for folder in SYSTEM_FOLDERS)
+    return any(lies_in(path, folder) for folder in SYSTEM_FOLDERS)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,6 +17,7 @@ from .copying import Destination
 from .enclosure import Mount, Owner
 from .host_path import host_path
 from .key_places import KeyPlaces
+from .legibility import may_read
 from .ownership import hand_over
 
 if TYPE_CHECKING:
@@ -271,9 +272,7 @@ def _is_wanted(entry: os.DirEntry[str], keys: KeyPlaces) -> bool:
 def _note(found_stat: os.stat_result, owner: Owner | None, found: _Found) -> None:
     if stat.S_ISREG(found_stat.st_mode):
         found.size += found_stat.st_size
-    if owner is not None and found_stat.st_uid != owner.uid:
-        needed = 0o005 if stat.S_ISDIR(found_stat.st_mode) else 0o004
-        found.unreadable = found.unreadable or found_stat.st_mode & needed != needed
+    found.unreadable = found.unreadable or (owner is not None and not may_read(found_stat, owner))
 
 
 def _copy(source: _Source, place: Path, found: _Found) -> Path:

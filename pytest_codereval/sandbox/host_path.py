@@ -1,4 +1,4 @@
-"""Paths on the author's machine that a task names: variables expanded, relative to the task file."""
+"""Paths on the harness's machine: those that a task names, and whether one lies in another."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def host_path(text: str, task_dir: Path, key: str) -> Path:
         return expanded_path(text, task_dir)
     except UndefinedVariable as error:
         raise TrialError(Cause.CONFIGURATION, f"{key}: {text!r}: {error}") from None
+
+
+def lies_in(path: str, folder: str) -> bool:
+    """Whether a normalised absolute path is this folder or lies in it, going by the text."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

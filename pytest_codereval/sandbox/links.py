@@ -9,6 +9,7 @@ import posixpath
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from .host_path import lies_in
 from .withholding import Withheld
 
 MOST_HOPS = 40
@@ -133,12 +134,8 @@ def system_links(never: Collection[Path], holds: Callable[[str], bool]) -> Calla
 
     def leads_into_system(path: str) -> bool:
         forms = (path, os.path.realpath(path))
-        if withheld.holds(path) or any(_is_inside(place, form) for place in forbidden for form in forms):
+        if withheld.holds(path) or any(lies_in(place, form) for place in forbidden for form in forms):
             return False
         return path == os.devnull or holds(path)
 
     return leads_into_system
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

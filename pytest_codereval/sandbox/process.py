@@ -2,75 +2,34 @@
 
 from __future__ import annotations
 
-import array
 import contextlib
 import dataclasses
-import fcntl
 import os
 import select
 import socket
 import tempfile
-import termios
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import IO, Any
 
 from .. import clock
 from ..errors import Cause, TrialError
+from .kept import Kept
 from .protocol import ProcessResult
 from .supervision import Command, Keeper
 
 TIMED_OUT_STATUS = 137
-_CHUNK = 1 << 16
 
 
-class _Stream:
+class _Stream(Kept):
     """The read end of a pipe, of whose bytes at most `limit` are kept; all without one.
 
     `private` makes it a pair of sockets, which no other process can open by a path in /proc.
     """
 
     def __init__(self, limit: int | None, private: bool = False) -> None:
-        self.reader, self.writer = _sockets() if private else os.pipe()
-        os.set_blocking(self.reader, False)
-        self._limit = limit
-        self._kept = bytearray()
-        self.truncated = False
-
-    def read(self, at_most: int = _CHUNK) -> int:
-        """Take what is there; the number of bytes, 0 at the end of the stream or when there is none."""
-        try:
-            data = os.read(self.reader, min(at_most, _CHUNK))
-        except BlockingIOError:
-            return 0
-        room = len(data) if self._limit is None else self._limit - len(self._kept)
-        if len(data) > room:
-            self.truncated = True
-        if room > 0:
-            self._kept += data[:room]
-        return len(data)
-
-    def drain(self) -> None:
-        """Take what is in the pipe now and no more, so that a writer that lives on delays nothing."""
-        count = array.array("i", [0])
-        fcntl.ioctl(self.reader, termios.FIONREAD, count)
-        left = count[0]
-        while left > 0 and (taken := self.read(left)):
-            left -= taken
-
-    def has_writer(self) -> bool:
-        """Whether a process could still write."""
-        poller = select.poll()
-        poller.register(self.reader, 0)
-        return not poller.poll(0)
-
-    def content(self) -> bytes:
-        return bytes(self._kept)
-
-    def take(self) -> bytes:
-        """What was kept since the last time, which frees its room."""
-        taken = bytes(self._kept)
-        self._kept.clear()
-        return taken
+        reader, self.writer = _sockets() if private else os.pipe()
+        os.set_blocking(reader, False)
+        super().__init__(reader, limit)
 
     def close_writer(self) -> None:
         if self.writer >= 0:
@@ -79,7 +38,7 @@ class _Stream:
 
     def close(self) -> None:
         self.close_writer()
-        os.close(self.reader)
+        super().close()
 
 
 def _sockets() -> tuple[int, int]:

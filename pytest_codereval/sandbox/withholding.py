@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from .host_path import lies_in
+
 _TOKENS = re.compile(r"""[\s:=,;'"()<>|&\[\]{}]+""")
 
 
@@ -20,7 +22,7 @@ class Withheld:
     def holds(self, path: str) -> bool:
         """Whether `path`, as given or with links resolved, is such a place or lies inside one."""
         forms = (os.path.normpath(path), os.path.realpath(path))
-        return any(_is_inside(form, place) for form in forms for place in self._places)
+        return any(lies_in(form, place) for form in forms for place in self._places)
 
     def named_in(self, value: str) -> bool:
         """Whether a value contains the path of such a place or a path inside one."""
@@ -41,7 +43,3 @@ def _expanded(path: str) -> str:
         return str(Path(path).expanduser())
     except RuntimeError:
         return path
-
-
-def _is_inside(path: str, place: str) -> bool:
-    return path == place or path.startswith(place.rstrip("/") + "/")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -263,12 +262,9 @@ def test_the_agent_is_not_told_where_grading_will_be(sandbox: DirectorySandbox) 
     assert fresh.pop() not in told
 
 
-def test_an_empty_trial_pays_next_to_nothing(make_sandbox: MakeSandbox) -> None:
-    took = []
-    for _ in range(15):
-        sandbox = make_sandbox()
-        begin = time.perf_counter()
-        sandbox.end_preparation()
-        sandbox.begin_grading()
-        took.append(time.perf_counter() - begin)
-    assert min(took) < 0.005
+def test_an_empty_trial_has_next_to_nothing_made_for_it(sandbox: DirectorySandbox) -> None:
+    before = {*sandbox.root.rglob("*")}
+    sandbox.end_preparation()
+    sandbox.begin_grading()
+    made = {*sandbox.root.rglob("*")} - before
+    assert len(made) < 40, "HOME, TMPDIR and the like are not copied where preparation left nothing in them"

@@ -13,7 +13,7 @@ from .. import registry
 from ..cgroups import NO_GROUP, Limits, asked_limits, make_group, refuse_unbounded
 from ..directory import DirectorySandbox
 from ..drivers import Availability, Isolation, Order
-from ..enclosure import Network, Owner, View
+from ..enclosure import MEMORY_SHARE, MOST_PROCESSES, Network, Owner, View
 from ..environment import SearchPath
 from ..exposure import HostPrograms, exposed
 from ..gate import addresses
@@ -30,8 +30,6 @@ from .processes import DirectProcesses, HeldProcesses
 from .system_files import ACCOUNT, system_files
 from .tools import Tools, availability, find_tools, isolating_options
 
-MOST_PROCESSES = 2048
-_SHARE_OF_MEMORY = 0.75
 _PLACES_IN_MEMORY = 4
 
 
@@ -161,7 +159,7 @@ def _variables(owner: Owner | None) -> dict[str, str]:
 
 def _limits(order: Order) -> Limits:
     found = asked_limits(order.config.limits)
-    memory = found.memory or int(_memory() * _SHARE_OF_MEMORY) or None
+    memory = found.memory or int(_memory() * MEMORY_SHARE) or None
     return dataclasses.replace(found, memory=memory, pids=found.pids or MOST_PROCESSES)
 
 

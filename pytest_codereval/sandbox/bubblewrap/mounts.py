@@ -14,12 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ...trajectory.shell.launchers import MULTI_CALL
 from ..enclosure import Mount, View
 from ..exposure import SYSTEM_FOLDERS, USUAL_FOLDERS
 from .system_files import SystemFiles
-
-_MULTI_CALL = ("busybox", "toybox", "coreutils", "sbase-box", "ubase-box")
-"""Programs that are many programs; a shim over one of them would be a shim over all."""
 
 _MOST_LINKS = 40
 
@@ -164,7 +162,7 @@ class MountPlan:
         for name, shim in shims.items():
             programs = {os.path.realpath(_join(folder, name)) for folder in (*folders, *USUAL_FOLDERS)}
             for program in sorted(programs):
-                if Path(program).name == name and name not in _MULTI_CALL and os.path.lexists(program):
+                if Path(program).name == name and name not in MULTI_CALL and os.path.lexists(program):
                     self._cover(program, str(shim))
 
     def _cover(self, program: str, shim: str) -> None:

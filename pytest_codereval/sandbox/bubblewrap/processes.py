@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import socket
 from collections.abc import Generator, Iterator
@@ -20,7 +21,7 @@ _ATTEMPTS = 3
 """How often a command is started anew because an agent ended the sandbox in between."""
 
 
-class _Processes:
+class _Processes(abc.ABC):
     """What both kinds have in common. See `enclosure.Enclosure`."""
 
     def __init__(self, kept: KeptProcesses, launch: Launch) -> None:
@@ -41,8 +42,9 @@ class _Processes:
         """See `enclosure.Enclosure.stream`."""
         return (yield from self._run(command, wake, streamed=True))
 
+    @abc.abstractmethod
     def _run(self, command: Command, wake: int | None, *, streamed: bool) -> Generator[bytes, None, ProcessResult]:
-        raise NotImplementedError
+        """As `stream`; without `streamed` nothing is yielded."""
 
     def _start(
         self, command: Command, entry: Entry, text: str, wake: int | None, streamed: bool
@@ -53,8 +55,9 @@ class _Processes:
             return (yield from self._kept.stream(made, wake))
         return self._kept.run(made)
 
+    @abc.abstractmethod
     def make_ready(self) -> None:
-        """See `enclosure.Enclosure.make_ready`. There is nothing to wait for."""
+        """See `enclosure.Enclosure.make_ready`."""
 
     def abort(self) -> None:
         """See `enclosure.Enclosure.abort`."""
@@ -75,6 +78,9 @@ class _Processes:
 
 class DirectProcesses(_Processes):
     """Each command has a sandbox of its own, of which nothing outlives it."""
+
+    def make_ready(self) -> None:
+        """See `enclosure.Enclosure.make_ready`. There is nothing to make before a command."""
 
     def _run(self, command: Command, wake: int | None, *, streamed: bool) -> Generator[bytes, None, ProcessResult]:
         if (refused := refusal(command)) is not None:
@@ -116,6 +122,10 @@ class HeldProcesses(_Processes):
                     return _checked(entry, result)
         raise AssertionError("the last attempt has returned or raised")
 
+    def make_ready(self) -> None:
+        """See `enclosure.Enclosure.make_ready`."""
+        self._open_holder()
+
     @contextlib.contextmanager
     def _purged_when_left(self, holder: Holder) -> Iterator[None]:
         try:
@@ -139,13 +149,10 @@ class HeldProcesses(_Processes):
             return
         argv = ["/bin/sh", "-c", "kill -KILL -1"]
         kill = Command(argv, "/", {}, _PURGE_PATIENCE, output_limit=1000, scoped=False, reap=False)
-        try:
-            with prepared(kill) as entry:
-                result = self._kept.run(outside(kill, entry.opening() + holder.entering_text()))
-                if result.exit_status == 0 and entry.was_reached():
-                    return
-        except (OSError, TrialError):
-            pass
+        with contextlib.suppress(OSError, TrialError), prepared(kill) as entry:
+            result = self._kept.run(outside(kill, entry.opening() + holder.entering_text()))
+            if result.exit_status == 0 and entry.was_reached():
+                return
         self._end_holder()
 
     def abort(self) -> None:

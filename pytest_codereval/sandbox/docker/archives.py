@@ -15,16 +15,14 @@ from typing import IO, TYPE_CHECKING
 
 from ...errors import Cause, TrialError
 from ...task.docker_models import working_dir_error
+from ..grading_copy import GRADING_LIMITS
 from ..opening import BENEATH, NO_LINKS, open_at
-from ..snapshot import Limits
 from .facts import Look, looking_into, opened
 
 if TYPE_CHECKING:
     from ...task.models import SandboxConfig
     from .images import Image
 
-SEED_LIMITS = Limits(file_bytes=4 << 30, total_bytes=16 << 30, entries=1_000_000, depth=200)
-"""How much of an image's working directory a workspace starts with; more is an error."""
 
 MOST_SEARCHED = 16 << 30
 """Bytes of an image that are searched; more is an error."""
@@ -136,7 +134,7 @@ class _Seeding:
     def _count(self, member: tarfile.TarInfo, path: str) -> None:
         self._entries += 1
         self._bytes += member.size
-        limits = SEED_LIMITS
+        limits = GRADING_LIMITS
         if (
             member.size > limits.file_bytes
             or self._bytes > limits.total_bytes

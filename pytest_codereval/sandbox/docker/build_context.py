@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -147,10 +148,8 @@ def _sources(dockerfile: str) -> Iterator[str]:
 def _words(text: str) -> list[str]:
     start = text.find("[")
     if start >= 0 and all(word.startswith("--") for word in text[:start].split()):
-        try:
+        with contextlib.suppress(ValueError):
             return [*text[:start].split(), *map(str, json.loads(text[start:]))]
-        except ValueError:
-            pass
     try:
         return shlex.split(text)
     except ValueError:

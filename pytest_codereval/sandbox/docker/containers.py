@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import clock
 from ...errors import Cause, TrialError
-from ..enclosure import Owner
+from ..enclosure import MEMORY_SHARE, MOST_PROCESSES, Owner
 from ..registry import Registry
 from .cgroup import processes_in
 from .engine import Daemon, Engine, EngineError, client, explanation, status_of, told
@@ -26,9 +26,6 @@ from .turns import turn
 if TYPE_CHECKING:
     from ...task.models import ResourceLimits
 
-MOST_PROCESSES = 2048
-MEMORY_SHARE = 0.75
-"""Of the machine's memory, where the task sets no limit."""
 
 REMOVE_PATIENCE = 120.0
 """Seconds that a daemon gets for removing a container."""

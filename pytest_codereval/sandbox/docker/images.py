@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import Cause, TrialError
+from ...trajectory.shell.launchers import MULTI_CALL
 from .. import registry
 from ..withholding import Withheld
 from .building import Plan, build
@@ -35,7 +36,6 @@ PULL_SILENCE = 900.0
 
 _NEVER_TAKEN = frozenset({"PATH", "HOME", "TMPDIR", "HOSTNAME", "PWD"})
 _DASHES = ("/bin/dash", "/usr/bin/dash")
-_MULTI_CALL = frozenset({"busybox", "toybox", "coreutils", "sbase-box", "ubase-box"})
 _FACTS_VERSION = 2
 
 
@@ -120,7 +120,7 @@ def _program_paths(look: Look, folders: Collection[str], shells: Collection[str]
             entry = look.entry(entry.target) if posixpath.basename(entry.target) == name else None
         if entry is None or not entry.is_file or not entry.executable:
             continue
-        if entry.path not in shells and posixpath.basename(entry.path) not in _MULTI_CALL:
+        if entry.path not in shells and posixpath.basename(entry.path) not in MULTI_CALL:
             found[entry.path] = None
     return tuple(found)
 

@@ -69,10 +69,11 @@ _CONDA = Launcher(
     verbs=("run",),
 )
 _PNPM_VALUES = "--filter --dir --package"
-_MULTI_CALL = "busybox toybox coreutils sbase-box ubase-box"
+MULTI_CALL = ("busybox", "toybox", "coreutils", "sbase-box", "ubase-box")
+"""Programs that are many, one by each name that they are called by."""
 
 LAUNCHERS = {
-    **dict.fromkeys(_MULTI_CALL.split(), Launcher(many=True)),
+    **dict.fromkeys(MULTI_CALL, Launcher(many=True)),
     "npx": Launcher("yq", "pw", _NPM + " --ignore-existing", _NPM_VALUES, text=("-c", "--call"), packages=True),
     "npm": Launcher("yqs", "pw", _NPM, _NPM_VALUES, ("exec", "x"), "options", text=("-c", "--call"), packages=True),
     "bunx": Launcher("", "p", "--bun --silent --verbose --no-install", "--package", packages=True),

@@ -14,9 +14,10 @@ import pytest
 from pytest_codereval.errors import Cause, TrialError
 from pytest_codereval.sandbox import registry
 from pytest_codereval.sandbox.docker import building, images, leftovers
-from pytest_codereval.sandbox.docker.archives import SEED_LIMITS, contents, seed_workspace, working_dir_of
+from pytest_codereval.sandbox.docker.archives import contents, seed_workspace, working_dir_of
 from pytest_codereval.sandbox.drivers import Order
 from pytest_codereval.sandbox.enclosure import Owner
+from pytest_codereval.sandbox.grading_copy import GRADING_LIMITS
 from pytest_codereval.task.models import SandboxConfig
 
 TASK = "task_id: t\nsuccess_criteria:\n  - {type: file_exists, path: a}\n"
@@ -386,7 +387,7 @@ def test_a_working_directory_that_is_too_large_is_an_error(
     from pytest_codereval.sandbox.docker import archives
 
     image = images.image_for(order(image=base_image))
-    monkeypatch.setattr(archives, "SEED_LIMITS", dataclasses.replace(SEED_LIMITS, entries=20))
+    monkeypatch.setattr(archives, "GRADING_LIMITS", dataclasses.replace(GRADING_LIMITS, entries=20))
     (tmp_path / "workspace").mkdir()
     with pytest.raises(TrialError, match="too much") as raised:
         seed_workspace(image, "/usr/share", tmp_path / "workspace", sweepable(order()))
