@@ -22,7 +22,7 @@ from .judging.outcomes import CAUSES, Status
 from .judging.strictness import nothing_evaluated, strict_tools, strictness_results
 from .recorder.answers.handler_files import FindByName, no_names
 from .recorder.invocation import InvocationLog
-from .running.account import isolation_of, leaks_of, notes_of
+from .running.account import isolation_of, notes_of
 from .running.attempt import Attempt, HookRun, Plan
 from .running.books import Books
 from .running.conversation import Conversation
@@ -34,6 +34,7 @@ from .sandbox.protocol import Phase, Sandbox
 from .sandbox.workspace import Workspace
 from .store import record as records
 from .store.run_directory import RunDirectory, write_json
+from .store.summary import summary_of
 from .task.not_yet import refuse_unavailable
 from .task.prompt_file import prompt_from_file
 from .trajectory.model import Trajectory
@@ -70,6 +71,7 @@ class Trial:
         self.results: tuple[CriterionResult, ...] = ()
         self.decision: Decision | None = None
         self.fault: TrialError | None = None
+        self.post_failure: tuple[CriterionResult, ...] = ()
         self.folder: Path | None = None
         self._marks: dict[str, float] = {"started": clock.now()}
         self._books = Books(spec.task, spec.trial_id, settings.session)
@@ -345,33 +347,40 @@ class Trial:
         return records.describe_trial(self.spec) | {"canary": self.settings.run_directory.canary}
 
     def _record(self) -> dict[str, object]:
-        attempt = self._attempt
-        sandbox = attempt.sandbox if attempt else None
-        digests = attempt.digests if attempt else {}
+        return self._facts() | {
+            "environment": records.versions() | isolation_of(self._made_sandbox),
+            "prompt": self._text,
+            "dialogue": self._conversation.record if self._conversation else None,
+            "trajectory": records.describe_trajectory(self.trajectory),
+            "invocations": records.describe_invocations(self._log),
+            "post_run": [hook.described() for hook in self._post_runs],
+            **notes_of(self._attempt),
+            "times": self._marks,
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        """The part of the record that summaries are made of."""
+        sandbox = self._made_sandbox
+        digests = self._attempt.digests if self._attempt else {}
         return self._description | {
             "fingerprint": records.fingerprint(
                 self._description, self.agent_name, self._model, sandbox.driver if sandbox else None, digests
             ),
-            "environment": records.versions() | isolation_of(sandbox),
+            "environment": isolation_of(sandbox),
             "agent": self.agent_name,
             "model": self._model,
-            "prompt": self._text,
-            "dialogue": self._conversation.record if self._conversation else None,
             "status": self.status,
             "cause": self.fault.cause if self.fault else None,
             "message": self.message,
             "score": self.decision.score if self.decision else None,
             "stopped": self._stop,
             "criteria": records.describe_results(self.criteria),
-            "trajectory": records.describe_trajectory(self.trajectory),
+            "post_failure_criteria": records.describe_results(self.post_failure),
             "spending": dataclasses.asdict(self._meter.spending),
             "simulated_user_spending": dataclasses.asdict(self._books.simulated_spending),
             "earlier_attempts": self._earlier,
-            "invocations": records.describe_invocations(self._log),
-            "post_run": [hook.described() for hook in self._post_runs],
             "material": digests,
-            **notes_of(attempt),
-            "times": self._marks,
+            "leaks": self._attempt.taint.as_record() if self._attempt else None,
         }
 
     @property
@@ -403,8 +412,7 @@ class Trial:
     @property
     def leftovers(self) -> tuple[str, ...]:
         """What could not be removed from the disk after the trial."""
-        sandbox = self._attempt.sandbox if self._attempt else None
-        return tuple(sandbox.leftovers) if sandbox else ()
+        return tuple(self._made_sandbox.leftovers) if self._made_sandbox else ()
 
     def note_failure(self, message: str) -> None:
         """Something around the trial failed before it could be judged: it is an error, not an open question."""
@@ -413,28 +421,11 @@ class Trial:
 
     def summary(self) -> dict[str, object]:
         """What reports say of the trial, as plain data."""
-        spent, by_user = self._meter.spending, self._books.simulated_spending
-        sandbox = self._attempt.sandbox if self._attempt else None
-        return {
-            "trial": self.spec.trial_id,
-            "status": self.status,
-            "cause": self.fault.cause if self.fault else None,
-            "message": self.message,
-            "score": self.decision.score if self.decision else None,
-            "tokens": spent.usage.total_tokens,
-            "cost_usd": spent.usage.cost_usd,
-            "cost_complete": spent.cost_complete,
-            "simulated_user_cost_usd": by_user.usage.cost_usd,
-            "simulated_user_cost_complete": by_user.cost_complete,
-            "attempts": len(self._earlier) + 1,
-            "stopped": self._stop,
-            "driver": sandbox.driver if sandbox else None,
-            "isolation": dict(sandbox.described) if sandbox else None,
-            "record": str(self.folder / "record.json") if self.folder else None,
-            "script_left_out": agents.leaves_script_out(self.task, self.settings.agent_override),
-            **leaks_of(self._attempt),
-            "criteria": records.describe_results(self.criteria),
-        }
+        return summary_of(
+            self._facts(),
+            folder=self.folder,
+            script_left_out=agents.leaves_script_out(self.task, self.settings.agent_override),
+        )
 
     # -- helpers
 
@@ -448,6 +439,10 @@ class Trial:
         """The sandbox of the last attempt."""
         assert self._last.sandbox is not None, "execute() comes first"
         return self._last.sandbox
+
+    @property
+    def _made_sandbox(self) -> Sandbox | None:
+        return self._attempt.sandbox if self._attempt else None
 
     @property
     def _log(self) -> InvocationLog:

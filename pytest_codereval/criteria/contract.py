@@ -92,6 +92,7 @@ class CriterionResult:
     label: str | None = None
     expected_label: str | None = None
     duration: float = 0.0
+    suite_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def as_record(self) -> dict[str, object]:
         """The fields as plain data."""

@@ -113,6 +113,7 @@ def _result(
         label=judgement.label if judgement else None,
         expected_label=judgement.expected_label if judgement else None,
         duration=clock.monotonic() - started if started is not None else 0.0,
+        suite_thresholds=criterion.suite_thresholds or {},
     )
 
 

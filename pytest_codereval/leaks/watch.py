@@ -97,14 +97,3 @@ def watch(
         keep_out=(run_directory, sandbox.root),
     )
     return Watch(task, task_file, sandbox, needles)
-
-
-def summary_of(taint: Taint | None) -> dict[str, object]:
-    """What reports say of it: the state, the first findings, the warnings; None and nothing without an attempt."""
-    if taint is None:
-        return {"leaks": None, "leak_findings": [], "leak_warnings": []}
-    return {
-        "leaks": taint.state,
-        "leak_findings": [str(finding) for finding in taint.findings[:3]],
-        "leak_warnings": list(taint.warnings[:3]),
-    }

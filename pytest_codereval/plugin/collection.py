@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .agents import add_agents_of_plugins
-from .isolation import add_drivers_of_plugins
+from .resolving import resolved
 from .run_task import run_task
 
 if TYPE_CHECKING:
@@ -103,12 +102,9 @@ class TaskFile(pytest.Module):
 
     def _load(self) -> tuple[LoadedTask, tuple[TrialSpec, ...]]:
         from ..errors import Problem, TaskFileError
-        from ..task.loader import load_task
-        from ..task.trials import expand
 
-        add_agents_of_plugins(self.config)
-        add_drivers_of_plugins(self.config)
-        loaded = load_task(self.path)
+        task = resolved(self.config, self.path)
+        loaded = task.loaded
         for warning in loaded.warnings:
             text = f"{warning.key}: {warning.message}" if warning.key else warning.message
             try:
@@ -119,7 +115,7 @@ class TaskFile(pytest.Module):
         if first != self.path:
             message = f"{loaded.task.task_id!r} is used by {first} already; a task id must be unique in a session"
             raise TaskFileError((Problem(self._shown_path(), loaded.line, 1, "task_id", message),))
-        return loaded, expand(loaded, self.config.getoption("codereval_repeat"))
+        return loaded, task.trials
 
     def _shown_path(self) -> str:
         here = self.config.invocation_params.dir

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..text import wire
-from .agents import add_agents_of_plugins
+from .again import make_trial
 from .collection import TRIAL, CoderEvalWarning
 from .handlers import find_by_name
-from .isolation import add_drivers_of_plugins
-from .options import settings
+from .resolving import resolved
 
 if TYPE_CHECKING:
     from ..criteria.contract import CriterionResult
@@ -115,12 +114,10 @@ def codereval_trial(_codereval_case: TrialSpec) -> TrialSpec:
 def load_trial(config: pytest.Config, path: Path, row: str | None = None) -> TrialSpec:
     """The trial of a task file; of a dataset's rows the one called `row`. Raises CoderEvalError."""
     from ..errors import CoderEvalError
-    from ..task.loader import load_task
-    from ..task.trials import expand
 
-    add_agents_of_plugins(config)
-    add_drivers_of_plugins(config)
-    trials = {trial.row_id: trial for trial in expand(load_task(path))}
+    trials: dict[str | None, TrialSpec] = {}
+    for trial in resolved(config, path).trials:
+        trials.setdefault(trial.row_id, trial)
     if row is None and len(trials) == 1:
         return next(iter(trials.values()))
     if row not in trials:
@@ -146,9 +143,7 @@ def codereval_run_task(request: pytest.FixtureRequest) -> Callable[..., TrialRun
 
 def _run(request: pytest.FixtureRequest, spec: TrialSpec) -> TrialRun:
     __tracebackhide__ = True
-    from ..trial import Trial
-
-    trial = Trial(spec, settings(request.config), functools.partial(find_by_name, request, spec.path.parent))
+    trial = make_trial(request.config, spec, functools.partial(find_by_name, request, spec.path.parent))
     request.node.stash.setdefault(TRIALS, []).append(trial)
     request.node.addfinalizer(lambda: _finish(request, trial))
     _execute(trial)

@@ -10,6 +10,7 @@ from ..errors import CoderEvalError
 from ..text import wire
 from .collection import TaskFile, trial_of
 from .fixtures import TRIALS
+from .resolving import resolved
 
 if TYPE_CHECKING:
     from ..judging.outcomes import Status
@@ -61,43 +62,27 @@ def summary_without_trial(spec: TrialSpec, status: Status, message: str) -> dict
     """The summary of a trial that cannot tell it itself."""
     from ..judging.outcomes import Status
     from ..judging.strictness import nothing_evaluated
+    from ..store.record import describe_trial
+    from ..store.summary import summary_of
 
     criteria = () if status is Status.SKIPPED else nothing_evaluated(spec.task, message)
-    summary = {
-        "trial": spec.trial_id,
+    facts = describe_trial(spec) | {
         "status": status,
         "cause": None,
         "message": message,
-        "score": None,
-        "tokens": None,
-        "cost_usd": None,
-        "cost_complete": False,
-        "simulated_user_cost_usd": None,
-        "simulated_user_cost_complete": False,
-        "attempts": 0,
-        "stopped": None,
-        "driver": None,
-        "isolation": None,
-        "record": None,
-        "is_task": True,
-        "script_left_out": False,
-        "leaks": None,
-        "leak_findings": [],
-        "leak_warnings": [],
         "criteria": [result.as_record() for result in criteria],
     }
+    summary = summary_of(facts, None) | {"is_task": True, "cost_complete": False, "attempts": 0}
     return wire(summary)  # type: ignore[return-value]
 
 
 def summary_of_lost(config: pytest.Config, nodeid: str) -> list[dict[str, Any]]:
     """The summary of a trial whose worker died, made from its task file; empty when that cannot be loaded any more."""
     from ..judging.outcomes import Status
-    from ..task.loader import load_task
-    from ..task.trials import expand
 
     path, _, name = nodeid.partition("::")
     try:
-        trials = expand(load_task(config.rootpath / path), config.getoption("codereval_repeat"))
+        trials = resolved(config, config.rootpath / path).trials
     except CoderEvalError:
         return []
     found = [trial for trial in trials if trial.trial_id == name]

@@ -57,7 +57,7 @@ class Summary:
         self._trials += 1
         self._cost += Decimal(str(summary["cost_usd"] or 0))
         self._cost_of_users += Decimal(str(summary["simulated_user_cost_usd"] or 0))
-        is_known = summary["cost_complete"] and summary["simulated_user_cost_complete"]
+        is_known = all(summary[f"{who}cost_complete"] for who in ("", "simulated_user_", "judge_"))
         self._cost_incomplete += not is_known and summary["status"] != "skipped"
         self._left_out += summary["script_left_out"]
         self._noted_passes += sum(1 for c in summary["criteria"] if c["verdict"] == "pass" and c["note"])

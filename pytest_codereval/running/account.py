@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..leaks.watch import summary_of
 from ..sandbox.protocol import Sandbox
 from ..store import record as records
 from .attempt import Attempt
 
 
 def notes_of(attempt: Attempt | None) -> dict[str, object]:
-    """Staging, workspace, connections, and grading material that the agent saw."""
+    """Staging, workspace and connections."""
     sandbox = attempt.sandbox if attempt else None
     return {
         "workspace": dataclasses.asdict(attempt.manifest) if attempt and attempt.manifest else None,
@@ -20,7 +19,6 @@ def notes_of(attempt: Attempt | None) -> dict[str, object]:
         "left_out_of_templates": list(attempt.left_out_of_templates) if attempt else [],
         "left_out_of_plugins": list(attempt.plugin_notes) if attempt else [],
         "left_out_of_image": list(sandbox.left_out_of_image) if sandbox else [],
-        "leaks": attempt.taint.as_record() if attempt else None,
         "connections": connections_of(sandbox),
     }
 
@@ -43,8 +41,3 @@ def isolation_of(sandbox: Sandbox | None) -> dict[str, object]:
         "isolation": dict(sandbox.described) if sandbox else None,
         "withheld": sorted(sandbox.withheld_names) if sandbox else [],
     }
-
-
-def leaks_of(attempt: Attempt | None) -> dict[str, object]:
-    """Grading material that the agent of a trial's last attempt saw."""
-    return summary_of(attempt.taint if attempt else None)

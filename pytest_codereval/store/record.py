@@ -39,12 +39,16 @@ def describe_trial(spec: TrialSpec) -> dict[str, Any]:
             "row": spec.row,
             "repeat": spec.repeat,
             "repeats": spec.repeats,
+            "rows": spec.rows,
+            "variant": spec.variant,
+            "experiment": spec.experiment,
         },
         "task": {
             "file": str(spec.path),
             "line": spec.line,
             "source": spec.text,
             "resolved": spec.task.model_dump(mode="json"),
+            "lineage": dict(spec.lineage),
         },
     }
 

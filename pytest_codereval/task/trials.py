@@ -16,8 +16,10 @@ from .substitution import row_tasks
 class TrialSpec:
     """One trial to run. `task` has the row's values in it and no dataset; `repeat` counts from 1 to `repeats`.
 
-    `label` tells the trials of a task apart: "" | "row-1" | "r2" | "row-1-r2". `dataset_paths` are the files of the
-    dataset as the task names them: they are answer keys.
+    `label` tells the trials of a task apart: "" | "row-1" | "variant" | "r2" | "row-1-variant-r2". `rows` is how many
+    rows of the dataset run in this session, 1 without one. `dataset_paths` are the files of the dataset as the task
+    names them: they are answer keys. `lineage` says for each setting that did not come from the task itself where it
+    came from, by its dotted path.
     """
 
     task: Task
@@ -30,6 +32,10 @@ class TrialSpec:
     repeats: int = 1
     label: str = ""
     dataset_paths: tuple[str, ...] = ()
+    rows: int = 1
+    variant: str | None = None
+    experiment: str | None = None
+    lineage: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def trial_id(self) -> str:
@@ -64,6 +70,8 @@ def expand(loaded: LoadedTask, repeats: int = 1) -> tuple[TrialSpec, ...]:
             parts += [f"r{repeat}"] if repeats > 1 else []
             label = "-".join(parts)
             specs.append(
-                TrialSpec(task, loaded.path, loaded.line, loaded.text, row_id, row, repeat, repeats, label, paths)
+                TrialSpec(
+                    task, loaded.path, loaded.line, loaded.text, row_id, row, repeat, repeats, label, paths, len(rows)
+                )
             )
     return tuple(specs)
