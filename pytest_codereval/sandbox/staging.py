@@ -15,7 +15,8 @@ from .answer_keys import KeyFiles, is_task_file, named_answer_keys
 from .copying import Destination
 from .host_path import host_path
 from .ignoring import IgnoreRules
-from .packages import install_python_packages
+from .packages import NODE_PROGRAMS, install_node_packages, install_python_packages
+from .repo_source import stage_repo
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def stage_workspace(
     generated_names: Collection[str] | None = None,
     answer_keys: Collection[Path] = (),
 ) -> tuple[str, ...]:
-    """Fill the workspace: templates and starter files in their order, mock directories, Python packages.
+    """Fill the workspace: repository, templates and starter files in their order, mock directories, packages.
 
     `generated_names` are the files that the recorder makes, by default the recorded tools' names. `answer_keys` are
     files and directories that are never staged, beside the task's own folder, reference and dataset; nor is a hard
@@ -44,7 +45,6 @@ def stage_workspace(
     TrialError(CONFIGURATION) for what cannot be staged.
     """
     config = task.sandbox
-    _refuse_unavailable(config)
     keys = _AnswerKeys(task_dir, named_answer_keys(task, task_dir), answer_keys)
     destination = Destination(sandbox.workspace)
     rules = IgnoreRules(config.ignore_patterns)
@@ -53,13 +53,17 @@ def stage_workspace(
         where = f"sandbox.template_sources[{index}]"
         known: Any = source
         try:
-            if known.type == "template_dir":
+            if known.type == "repo":
+                stage_repo(known, where, task_dir, sandbox.workspace, sandbox.root.parent / "repositories")
+            elif known.type == "template_dir":
                 template = _Template(known, where, task_dir, keys, rules, bool(config.record_cli))
                 pruned += template.copy_to(destination)
             else:
                 _write_starter_files(known, where, destination, bool(config.record_cli))
         except OSError as error:
             raise _mistake(where, f"cannot be staged: {error}") from error
+    if config.node is not None and config.node.env_packages:
+        install_node_packages(sandbox, config.node.env_packages)
     prepare_mock_dirs(sandbox, config, generated_names=generated_names)
     if config.python is not None and config.python.env_packages:
         install_python_packages(sandbox, config.python.env_packages, task_dir)
@@ -69,7 +73,7 @@ def stage_workspace(
 def prepare_mock_dirs(
     sandbox: Sandbox, config: SandboxConfig, *, generated_names: Collection[str] | None = None
 ) -> None:
-    """Make the files of the mock directories executable and put these directories on the agent's PATH.
+    """Make the files of the mock directories executable; put these, and npm's programs, on the agent's PATH.
 
     Raises TrialError(CONFIGURATION) when one is missing or holds a file named like a recorded tool.
     """
@@ -87,6 +91,8 @@ def prepare_mock_dirs(
                 raise _mistake(where, f"{path}/{file.name} and the recorder's {tool!r} would shadow each other")
             file.chmod(stat.S_IMODE(file.stat().st_mode) | 0o111)
         folders.append(folder)
+    if config.node is not None and config.node.env_packages:
+        folders.append(sandbox.workspace / NODE_PROGRAMS)
     if folders:
         sandbox.agent_path_dirs = folders
 
@@ -96,15 +102,6 @@ def _stem(name: str) -> str:
     for twin in _TWINS:
         folded = folded.removesuffix(twin)
     return folded
-
-
-def _refuse_unavailable(config: SandboxConfig) -> None:
-    if config.node is not None and config.node.env_packages:
-        raise _mistake("sandbox.node.env_packages", "npm packages are not available yet")
-    for index, source in enumerate(config.template_sources or ()):
-        known: Any = source
-        if known.type == "repo":
-            raise _mistake(f"sandbox.template_sources[{index}]", "repo sources are not available yet")
 
 
 def _write_starter_files(source: StarterFiles, where: str, destination: Destination, recorded: bool) -> None:

@@ -125,9 +125,9 @@ def test_a_mount_point_and_mock_directories(sandbox: DirectorySandbox, make_task
     (task_dir / "data" / "tool").chmod(0o644)
     task = make_task("mock_path_dirs: [m]\n" + TEMPLATE % ", mount_point: m")
     stage_workspace(sandbox, task, task_dir)
-    assert sandbox.run(["tool"], phase=Phase.AGENT, timeout=9).stdout == b"mock\n"
+    assert sandbox.run(["tool"], phase=Phase.AGENT, timeout=60).stdout == b"mock\n"
     sandbox.begin_grading()
-    assert sandbox.run(["tool"], phase=Phase.GRADE, timeout=9).exit_status == 127
+    assert sandbox.run(["tool"], phase=Phase.GRADE, timeout=60).exit_status == 127
     assert not (sandbox.workspace / "m/sub/data").stat().st_mode & 0o111
     (sandbox.workspace / "m" / "late").write_text("#!/bin/sh\n")
     prepare_mock_dirs(sandbox, task.sandbox)
@@ -267,16 +267,6 @@ def test_a_fifo_in_a_template_is_a_mistake(sandbox: DirectorySandbox, make_task:
     assert "pipe" in refusal(sandbox, make_task, task_dir, TEMPLATE % "")
 
 
-@pytest.mark.parametrize(
-    "block",
-    ["node: {env_packages: [left-pad]}", "template_sources:\n  - {type: repo, url: 'https://example.invalid/x.git'}"],
-)
-def test_what_comes_later_is_an_error_until_then(
-    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, block: str
-) -> None:
-    assert "not available yet" in refusal(sandbox, make_task, task_dir, block)
-
-
 def test_empty_blocks_make_nothing(sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path) -> None:
     stage_workspace(sandbox, make_task("python: {}\nnode: {}"), task_dir)
     assert staged(sandbox) == set()
@@ -303,9 +293,9 @@ def test_packages_are_installed_for_all_phases(
     for phase in (Phase.PREPARE, Phase.AGENT, Phase.GRADE):
         if phase is Phase.GRADE:
             sandbox.begin_grading()
-        result = sandbox.run(["python3", "-c", "import sample_pkg; print(sample_pkg.value)"], phase=phase, timeout=20)
+        result = sandbox.run(["python3", "-c", "import sample_pkg; print(sample_pkg.value)"], phase=phase, timeout=60)
         assert result.stdout == b"42\n"
-        prefix = sandbox.run(["sh", "-lc", "python -c 'import sys; print(sys.prefix)'"], phase=phase, timeout=20)
+        prefix = sandbox.run(["sh", "-lc", "python -c 'import sys; print(sys.prefix)'"], phase=phase, timeout=60)
         assert prefix.stdout_text.strip() == str(sandbox.venv)
     assert staged(sandbox) == set()
     assert sys.executable

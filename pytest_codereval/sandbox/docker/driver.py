@@ -221,10 +221,14 @@ class DockerSystem:
         return ContainerProcesses(make, folder, self._user, self._image.python, cwds)
 
     def run_tool(self, argv: Sequence[str], cwd: Path, timeout: float) -> ProcessResult:
-        """See `directory.System.run_tool`. In a container with the network; it can write to workspace and `venv`."""
-        venv, workspace = self._root / "venv", self._root / "workspace"
-        venv.mkdir(0o755, exist_ok=True)
-        writable = [folder for folder in (venv, workspace) if folder.is_dir()]
+        """See `directory.System.run_tool`. In a container with the network; it can write to workspace and `venv`.
+
+        What pip, uv and npm have fetched is kept for the other trials of this process.
+        """
+        venv, workspace, fetched = self._root / "venv", self._root / "workspace", self._place.home / "fetched"
+        for folder in (venv, fetched):
+            folder.mkdir(0o755, exist_ok=True)
+        writable = [folder for folder in (venv, workspace, fetched) if folder.is_dir()]
         if self.owner is not None:
             for folder in writable:
                 hand_over(folder, self.owner)
@@ -233,7 +237,8 @@ class DockerSystem:
         enclosure = self._enclose(TOOL, view)
         path = os.pathsep.join(self.search_path.folders)
         own = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name in _PASSED_TO_TOOLS}
-        env = {**self.variables, **own, "PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp"}
+        caches = {name: f"{fetched}/{name.lower()}" for name in ("PIP_CACHE_DIR", "UV_CACHE_DIR", "NPM_CONFIG_CACHE")}
+        env = {**self.variables, **own, **caches, "PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp"}
         try:
             return enclosure.run(
                 Command(argv, str(cwd), env, timeout=timeout, output_limit=1_000_000, scoped=False, reap=True)
