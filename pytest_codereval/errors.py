@@ -48,7 +48,7 @@ class CoderEvalError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One mistake in a file that an author wrote. Line and column count from 1."""
+    """One mistake in a file that an author wrote. Line and column count from 1; 0 where there is no file."""
 
     path: str
     line: int
@@ -57,7 +57,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        where = f"{self.path}:{self.line}:{self.column}"
+        where = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
         return f"{where}: {self.key}: {self.message}" if self.key else f"{where}: {self.message}"
 
 
@@ -87,3 +87,7 @@ class AgentError(TrialError):
 
 class JudgingError(CoderEvalError):
     """A criterion that cannot be judged: its verdict is `error`, never a pass or a fail."""
+
+
+class NotJudged(CoderEvalError):
+    """A criterion that was not looked at, such as for want of money: its verdict is `not_evaluated`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-NAMES = ("drivers", "canary")
+NAMES = ("drivers", "canary", "explain", "schema", "lint", "regrade", "report", "compare")
 """The commands in the order of the help; each is a module of this package."""
 
 

@@ -40,12 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
         ("ini codereval_agent", config.getini("codereval_agent")),
     ):
         if value:
-            _check(config, what, value)
+            check_agent(config, what, value)
     if config.hook.pytest_codereval_agents.get_hookimpls():
         add_agents_of_plugins(config)
 
 
-def _check(config: pytest.Config, what: str, name: str) -> None:
+def check_agent(config: pytest.Config, what: str, name: str) -> None:
+    """Raise pytest.UsageError when no agent that can run has this name."""
     from ..agents.registry import names
     from ..task.nearest import hint
 

@@ -16,11 +16,11 @@ from ..text import clean
 from . import isolation
 from .collection import names_task, trial_of
 from .options import is_worker
+from .resolving import resolved
 
 if TYPE_CHECKING:
     from ..sandbox.choice import Choice
     from ..sandbox.drivers import Order
-    from ..task.loader import LoadedTask
     from ..task.trials import TrialSpec
 
 MOST_NAMED = 5
@@ -41,28 +41,33 @@ class IsolationGuard:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: object, ids: Sequence[str]) -> None:
-        if ids != self._passed:
-            self._check(dict(self._loaded(ids)))
+        if ids != self._passed and self._asks():
+            self._check(dict(self._trials(ids)))
             self._passed = ids
 
-    def _loaded(self, ids: Sequence[str]) -> Iterator[tuple[str, LoadedTask]]:
-        """The tasks that workers collected, by node id. One that cannot be loaded here is their error."""
-        from ..task.loader import load_task
+    def _asks(self) -> bool:
+        """Whether this session decides anything about drivers."""
+        choice = isolation.choice(self._config)
+        return choice.driver is not None or choice.default is not None or choice.least > 0
 
-        loaded: dict[str, LoadedTask | None] = {}
+    def _trials(self, ids: Sequence[str]) -> Iterator[tuple[str, TrialSpec]]:
+        """The trials that workers collected, by node id. A file that cannot be loaded here is their error."""
+        files: dict[str, dict[str, TrialSpec]] = {}
         for nodeid in ids:
             file = nodeid.partition("::")[0]
-            if file not in loaded:
-                loaded[file] = None
-                if names_task(nodeid, self._config):
-                    try:
-                        loaded[file] = load_task(self._config.rootpath / file)
-                    except CoderEvalError:
-                        continue
-            if (found := loaded[file]) is not None:
+            if file not in files:
+                files[file] = self._trials_of(file) if names_task(nodeid, self._config) else {}
+            if (found := files[file].get(nodeid)) is not None:
                 yield nodeid, found
 
-    def _check(self, tasks: Mapping[str, TrialSpec | LoadedTask]) -> None:
+    def _trials_of(self, file: str) -> dict[str, TrialSpec]:
+        try:
+            trials = resolved(self._config, self._config.rootpath / file).trials
+        except CoderEvalError:
+            return {}
+        return {f"{file}::{trial.trial_id}": trial for trial in trials}
+
+    def _check(self, tasks: Mapping[str, TrialSpec]) -> None:
         if not tasks:
             return
         choice = isolation.choice(self._config)
@@ -70,7 +75,7 @@ class IsolationGuard:
         if choice.least > 0:
             self._refuse_weak(choice, tasks)
 
-    def _refuse_unavailable(self, choice: Choice, tasks: Mapping[str, TrialSpec | LoadedTask]) -> None:
+    def _refuse_unavailable(self, choice: Choice, tasks: Mapping[str, TrialSpec]) -> None:
         """What the session chose must be there. What a task names itself is an error of that trial."""
         from ..sandbox.choice import availability
         from ..sandbox.drivers import Order
@@ -97,7 +102,7 @@ class IsolationGuard:
                     )
                 )
 
-    def _refuse_weak(self, choice: Choice, tasks: Mapping[str, TrialSpec | LoadedTask]) -> None:
+    def _refuse_weak(self, choice: Choice, tasks: Mapping[str, TrialSpec]) -> None:
         picked = _Picked(choice)
         found = {nodeid: name for nodeid, task in tasks.items() if (name := picked.too_weak(task)) is not None}
         weak = [f"{nodeid} ({name or 'no driver can be had'})" for nodeid, name in found.items()]
@@ -137,7 +142,7 @@ class _Picked:
         self._choice = dataclasses.replace(choice, least=Isolation.TEMPDIR)
         self._known: dict[str, str] = {}
 
-    def too_weak(self, task: TrialSpec | LoadedTask) -> str | None:
+    def too_weak(self, task: TrialSpec) -> str | None:
         """The driver of a trial when it is weaker than is demanded; "" when there is none, None when all is well."""
         from ..sandbox.drivers import AUTO, Order, driver
 

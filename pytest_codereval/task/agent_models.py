@@ -17,10 +17,12 @@ from pydantic import (
     model_validator,
 )
 
-from .base import Finding, StrictModel, problem, raise_findings
-from .fields import AtLeastOne, Command, HostPath, NonBlank, OutputText, PositiveInt, PositiveNumber, Weight
+from .base import Finding, StrictModel, WholeModel, problem, raise_findings
+from .fields import AtLeastOne, Command, HostPath, NonBlank, OutputText, PositiveInt
+from .layering.merging import FREE, NAMED, Merging
 from .nearest import hint
 from .sandbox_models import IgnorePatterns
+from .script_models import ScriptStep
 
 OWNED_SDK_OPTIONS = frozenset(
     {
@@ -66,20 +68,14 @@ def _holds_null(value: Any) -> bool:
     return any(map(_holds_null, value)) if isinstance(value, list | tuple) else value is None
 
 
-def _only_true(value: Any) -> Any:
-    if value is not True:
-        raise problem("expected true")
-    return value
-
-
-class Plugin(StrictModel):
+class Plugin(WholeModel):
     """A directory with skills, commands, agents and hooks."""
 
     type: Literal["local"] = "local"
     path: HostPath
 
 
-class McpServer(StrictModel):
+class McpServer(WholeModel):
     """A server of tools: a program that is started, by `command`, or one that is reached, by `type` and `url`."""
 
     type: Literal["stdio", "http", "sse"] | None = None
@@ -111,6 +107,16 @@ class McpServer(StrictModel):
 
 class AgentConfig(StrictModel):
     """What all agents have in common; also an agent whose type is chosen elsewhere."""
+
+    merging = Merging(
+        replace=(
+            *("type", "model", "permission_mode", "allowed_tools", "disallowed_tools", "plugins"),
+            *("system_prompt", "system_prompt_file", "context_window", "ignore_patterns"),
+        ),
+        deep={"mcp_servers": NAMED},
+        exclusive=(("system_prompt", "system_prompt_file"),),
+        aliases={"additional_ignore_patterns": "ignore_patterns"},
+    )
 
     context_range: ClassVar[tuple[int, int | None] | None] = None
     """Smallest and largest `context_window`; None when the type cannot limit it."""
@@ -168,6 +174,13 @@ class AgentConfig(StrictModel):
 class ClaudeCodeAgent(AgentConfig):
     """Claude Code."""
 
+    merging = AgentConfig.merging.and_(
+        Merging(
+            replace=("effort", "system_prompt_mode", "setting_sources"),
+            deep={"claude_settings": FREE, "sdk_options": FREE},
+        )
+    )
+
     context_range = (100_000, 1_000_000)
     takes_mcp_servers = True
 
@@ -201,6 +214,8 @@ class ClaudeCodeAgent(AgentConfig):
 class CodexAgent(AgentConfig):
     """Codex. `codex_config` are settings of its config.toml, by their dotted names."""
 
+    merging = AgentConfig.merging.and_(Merging(replace=("effort",), deep={"codex_config": FREE}))
+
     context_range = (32_768, None)
     takes_mcp_servers = True
 
@@ -225,12 +240,16 @@ class CodexAgent(AgentConfig):
 class AntigravityAgent(AgentConfig):
     """Antigravity."""
 
+    merging = AgentConfig.merging.and_(Merging(replace=("thinking_level",)))
+
     type: Literal["antigravity"] = "antigravity"
     thinking_level: Literal["minimal", "low", "medium", "high"] = "medium"
 
 
 class OpencodeAgent(AgentConfig):
     """OpenCode."""
+
+    merging = AgentConfig.merging.and_(Merging(replace=("variant", "pure", "require_token_telemetry")))
 
     type: Literal["opencode"] = "opencode"
     variant: NonBlank | None = None
@@ -241,6 +260,8 @@ class OpencodeAgent(AgentConfig):
 class PiAgent(AgentConfig):
     """Pi."""
 
+    merging = AgentConfig.merging.and_(Merging(replace=("thinking_level",)))
+
     type: Literal["pi"] = "pi"
     thinking_level: Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"] = "medium"
 
@@ -248,11 +269,19 @@ class PiAgent(AgentConfig):
 class DelegateOptions(StrictModel):
     """The one option that may be set."""
 
+    merging = Merging(replace=("effort",))
+
     effort: NonBlank | None = None
 
 
 class DelegateAgent(AgentConfig):
     """Delegate."""
+
+    merging = AgentConfig.merging.and_(
+        Merging(
+            replace=("project_id", "session_id", "enable_computer_use"), deep={"sdk_options": DelegateOptions.merging}
+        )
+    )
 
     type: Literal["delegate"] = "delegate"
     sdk_options: DelegateOptions = Field(default_factory=DelegateOptions)
@@ -267,68 +296,22 @@ class NoAgent(AgentConfig):
     type: Literal["none"] = "none"
 
 
-class WriteStep(StrictModel):
-    """Write a file; a relative path starts in the workspace."""
-
-    path: HostPath
-    content: str
-
-
-class ToolStep(StrictModel):
-    """A tool call that is only told, not done."""
-
-    name: NonBlank
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    status: Literal["success", "error", "unknown"] = "success"
-    output: str = ""
-
-
-class ScriptStep(StrictModel):
-    """One step of a script agent: exactly one of its keys; `timeout` (seconds) goes with `bash`, `sleep` is seconds.
-
-    `listen` ends the script's turn: the steps behind it wait for the next prompt.
-    """
-
-    kinds: ClassVar[tuple[str, ...]] = ("bash", "write", "tool", "say", "sleep", "listen", "crash")
-
-    bash: Command | None = None
-    timeout: PositiveNumber | None = None
-    write: WriteStep | None = None
-    tool: ToolStep | None = None
-    say: str | None = None
-    sleep: Weight | None = None
-    listen: Annotated[Literal[True], BeforeValidator(_only_true)] | None = None
-    crash: str | None = None
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> ScriptStep:
-        used = [kind for kind in self.kinds if getattr(self, kind) is not None]
-        found = []
-        if len(used) != 1:
-            given = " and ".join(used) or "none"
-            found.append(Finding((), f"a step has exactly one of {', '.join(self.kinds)}; found {given}"))
-        elif self.timeout is not None and self.bash is None:
-            found.append(Finding(("timeout",), "timeout belongs to bash"))
-        raise_findings("ScriptStep", found)
-        return self
-
-    @property
-    def kind(self) -> str:
-        """Which of the keys this step has."""
-        return next(kind for kind in self.kinds if getattr(self, kind) is not None)
-
-
 class ScriptAgent(AgentConfig):
     """Steps that are written in the task and run for real, without a model."""
+
+    merging = AgentConfig.merging.and_(Merging(replace=("steps",)))
 
     type: Literal["script"] = "script"
     steps: tuple[ScriptStep, ...]
 
 
-class ThinkingBudget(StrictModel):
+class ThinkingBudget(WholeModel):
     """Thinking with a limit, in tokens."""
 
     budget_tokens: Annotated[int, Field(ge=1024)]
+
+
+_Thinking = Literal["adaptive", "disabled"] | ThinkingBudget | None
 
 
 def _thinking(value: Any, info: ValidationInfo) -> Any:
@@ -342,10 +325,12 @@ def _thinking(value: Any, info: ValidationInfo) -> Any:
 class AnthropicAgent(AgentConfig):
     """A plain tool loop over the Anthropic API. `max_tokens` is the limit of one reply."""
 
+    merging = AgentConfig.merging.and_(Merging(replace=("max_tokens", "base_url", "thinking", "effort")))
+
     type: Literal["anthropic"] = "anthropic"
     max_tokens: PositiveInt | None = None
     base_url: NonBlank | None = None
-    thinking: Annotated[Literal["adaptive", "disabled"] | ThinkingBudget | None, PlainValidator(_thinking)] = None
+    thinking: Annotated[_Thinking, PlainValidator(_thinking, json_schema_input_type=_Thinking)] = None
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 
     def findings(self) -> list[Finding]:
@@ -363,6 +348,13 @@ class CommandAgent(AgentConfig):
     gateway; `resume_command` is the argv for a further prompt; `skills_to` is the folder below HOME for its skills.
     `parser` makes events of each line that it prints: a built-in one, `file.py:function` or `module:function`.
     """
+
+    merging = AgentConfig.merging.and_(
+        Merging(
+            replace=("command", "resume_command", "prompt_mode", "api", "skills_to", "parser"),
+            deep={"env": FREE, "files": NAMED},
+        )
+    )
 
     type: Literal["command"] = "command"
     command: Annotated[tuple[Command, ...], AtLeastOne]
@@ -390,6 +382,8 @@ class ReplayAgent(AgentConfig):
     `record` is a trial's `record.json` or the folder that has it.
     """
 
+    merging = AgentConfig.merging.and_(Merging(replace=("record", "execute")))
+
     type: Literal["replay"] = "replay"
     record: HostPath
     execute: bool = True
@@ -409,7 +403,12 @@ AGENT_MODELS: dict[str, type[AgentConfig]] = {
     "replay": ReplayAgent,
 }
 _added_models: dict[str, type[AgentConfig]] = {}
-JUDGE_AGENTS = ("claude-code", "codex", "antigravity", "opencode", "pi", "delegate")
+JUDGE_AGENTS = ("claude-code", "codex", "anthropic", "antigravity", "opencode", "pi", "delegate")
+
+
+def merging_of_all() -> Merging:
+    """What becomes of the keys of an `agent` block, whatever its type will be."""
+    return AgentConfig.merging.and_(*(model.merging for model in AGENT_MODELS.values() if model.merging is not None))
 
 
 def add_models(models: Mapping[str, type[AgentConfig]]) -> None:
@@ -423,6 +422,11 @@ def model_of(name: str) -> type[AgentConfig]:
     return AGENT_MODELS.get(name) or _added_models[name]
 
 
+def all_models() -> dict[str, type[AgentConfig]]:
+    """The models of all agents by their types, those of plugins too."""
+    return {**AGENT_MODELS, **_added_models}
+
+
 def parse_agent(value: Any, info: ValidationInfo) -> AgentConfig:
     """Return the agent block by its type; without a type, what all agents have in common."""
     if isinstance(value, AgentConfig):
@@ -432,7 +436,7 @@ def parse_agent(value: Any, info: ValidationInfo) -> AgentConfig:
     kind = value.get("type")
     if kind is None:
         return AgentConfig.model_validate(value, context=info.context)
-    known = {**AGENT_MODELS, **_added_models}
+    known = all_models()
     if not isinstance(kind, str) or kind not in known:
         raise_findings("agent", [Finding(("type",), _unknown_agent(kind, known))], value)
     return known[kind].model_validate(value, context=info.context)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidatorFunctionWrapHandler, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from .layering.merging import WHOLE, Merging
 
 Location = tuple[str | int, ...]
 """Keys and list indexes that lead from a mapping to a value."""
@@ -62,6 +64,9 @@ class StrictModel(BaseModel):
         protected_namespaces=(),
     )
 
+    merging: ClassVar[Merging | None] = None
+    """What becomes of each field when several layers give it."""
+
     @model_validator(mode="wrap")
     @classmethod
     def _tell_valid_keys(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -78,6 +83,12 @@ class StrictModel(BaseModel):
     def given(self, name: str) -> bool:
         """Tell whether the author wrote this key."""
         return name in self.model_fields_set
+
+
+class WholeModel(StrictModel):
+    """A mapping that no layer changes in part: an item of a list, or a value that is replaced."""
+
+    merging = WHOLE
 
 
 def _with_valid_keys(error: ValidationError, valid: tuple[str, ...]) -> ValidationError:

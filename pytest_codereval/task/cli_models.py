@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
-from .base import Finding, Location, StrictModel, problem, raise_findings
-from .criterion import Criterion
+from .base import Finding, Location, WholeModel, problem, raise_findings
+from .criterion import Criterion, StopEarly
 from .fields import ROW_MARK, AtLeastOne, Count, ExitStatus, NonBlank, PositiveInt, WorkspacePath
 from .option_models import DeclaredFlags
 from .predicates import FlagPredicate, Flags, TextPredicate
@@ -35,11 +35,13 @@ def _as_list(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-ExitStatuses = Annotated[tuple[ExitStatus, ...], BeforeValidator(_as_list), AtLeastOne]
+ExitStatuses = Annotated[
+    tuple[ExitStatus, ...], BeforeValidator(_as_list, json_schema_input_type=int | tuple[int, ...]), AtLeastOne
+]
 """One exit status or a list of alternatives; always a tuple once loaded."""
 
 
-class CliFacets(StrictModel):
+class CliFacets(WholeModel):
     """What a call must have; all facets that are given must hold."""
 
     verb: str | None = None
@@ -206,6 +208,7 @@ class CliCalled(Criterion, CliFacets):
     sequence: Annotated[tuple[CliPattern, ...], AtLeastOne] | None = None
     min_count: Count = 1
     max_count: Count | None = None
+    stop_early: StopEarly | None = None
 
     @model_validator(mode="after")
     def _check_ignored(self, info: ValidationInfo) -> Self:

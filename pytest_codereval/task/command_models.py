@@ -15,7 +15,6 @@ from .fields import (
     Count,
     Integer,
     NonBlank,
-    Number,
     PositiveInt,
     PositiveNumber,
     awaits_row,
@@ -24,7 +23,11 @@ from .fields import (
 
 
 class RunCommand(Criterion):
-    """A shell command of the author's ends and prints as expected. `timeout` is in seconds."""
+    """A shell command of the author's ends and prints as expected. `timeout` is in seconds.
+
+    `read_only` declares that the command writes nothing and reaches no live service. Nothing verifies that; it lets the
+    command run for diagnosis after an agent failed, where its result is recorded and never counts.
+    """
 
     type: Literal["run_command"] = "run_command"
     command: Command
@@ -35,6 +38,10 @@ class RunCommand(Criterion):
     score_from_stdout: bool = False
     read_only: bool = False
     shims: bool = False
+
+    @property
+    def evaluable_after_failure(self) -> bool:
+        return self.read_only
 
     @model_validator(mode="after")
     def _check_stdout(self, info: ValidationInfo) -> RunCommand:
@@ -120,11 +127,5 @@ class SkillTriggered(Criterion):
     def labels(self) -> frozenset[str]:
         return frozenset(("yes", "no"))
 
-
-class UipathEval(Criterion):
-    """Metrics of `uv run uipath eval` reach their thresholds; the score is the share that does."""
-
-    type: Literal["uipath_eval"] = "uipath_eval"
-    agent_name: NonBlank
-    eval_set: NonBlank
-    thresholds: dict[str, Number]
+    def expected(self) -> str:
+        return "yes" if self.expected_skill == self.skill_name else "no"

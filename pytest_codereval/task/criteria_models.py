@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import types
+import typing
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import PlainValidator, SerializeAsAny, ValidationInfo
+from pydantic import PlainValidator, SerializeAsAny, ValidationError, ValidationInfo
 
+from ..errors import CoderEvalError
 from .base import Finding, problem, raise_findings
 from .cli_models import CliCalled
-from .command_models import CommandExecuted, CommandsEfficiency, RunCommand, SkillTriggered, UipathEval
+from .command_models import CommandExecuted, CommandsEfficiency, RunCommand, SkillTriggered
 from .criterion import Criterion
 from .file_models import (
     ClassificationMatch,
@@ -20,10 +24,10 @@ from .file_models import (
     JsonCheck,
     ReferenceComparison,
 )
-from .judge_models import AgentJudge, LlmJudge, SystemOneJudge
+from .judge_models import AgentJudge, LlmJudge
 from .nearest import hint
 
-CRITERION_MODELS: dict[str, type[Criterion]] = {
+_models: dict[str, type[Criterion]] = {
     "file_exists": FileExists,
     "file_contains": FileContains,
     "file_matches_regex": FileMatchesRegex,
@@ -38,11 +42,53 @@ CRITERION_MODELS: dict[str, type[Criterion]] = {
     "reference_comparison": ReferenceComparison,
     "llm_judge": LlmJudge,
     "agent_judge": AgentJudge,
-    "system_one_judge": SystemOneJudge,
-    "uipath_eval": UipathEval,
 }
+_added: dict[str, type[Criterion]] = {}
+CRITERION_MODELS: Mapping[str, type[Criterion]] = types.MappingProxyType(_models)
+"""The model of each type, those of plugins behind the built-in ones."""
+
 REMOVED_TYPES = ("program_stdout_equals", "code_lints", "scored_command")
 LEGACY_GUARD = "command_not_executed"
+RESERVED_TYPES = (*REMOVED_TYPES, LEGACY_GUARD)
+"""Names of older releases, which mean something still."""
+
+_TYPE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+def set_added(models: Mapping[str, type[Criterion]]) -> None:
+    """Take these for the models of plugins, in place of all others of plugins."""
+    for name in _added:
+        del _models[name]
+    _added.clear()
+    _added.update(models)
+    _models.update(models)
+
+
+def type_name_of(model: type[Criterion]) -> str:
+    """The one value that the model's field `type` may have. Raises CoderEvalError when there is no such value."""
+    values = typing.get_args(model.model_fields["type"].annotation)
+    if len(values) != 1 or not isinstance(values[0], str) or not _TYPE_NAME.fullmatch(values[0]):
+        raise CoderEvalError(
+            f"the criterion {model.__module__}.{model.__qualname__}: expected a field such as "
+            'type: Literal["my_type"] = "my_type", the name in lower-case letters, digits and \'_\''
+        )
+    return values[0]
+
+
+def model_error(model: type[Criterion]) -> str | None:
+    """What keeps the model of a plugin from being as strict as the built-in ones, None when nothing does.
+
+    Raises CoderEvalError when it says no type.
+    """
+    if model.model_config.get("extra") != "forbid" or not model.model_config.get("frozen"):
+        return "its model_config must keep extra='forbid' and frozen=True"
+    type_name_of(model)
+    try:
+        model.model_rebuild()
+    except Exception as error:
+        return f"pydantic cannot build its model: {type(error).__name__}: {error}"
+    lacking = [name for name in Criterion.model_fields if name not in model.model_fields]
+    return f"it has no field {lacking[0]!r}, which every criterion has" if lacking else None
 
 
 def parse_criterion(value: Any, info: ValidationInfo) -> Criterion:
@@ -57,7 +103,15 @@ def parse_criterion(value: Any, info: ValidationInfo) -> Criterion:
     if not isinstance(kind, str) or kind not in CRITERION_MODELS:
         place = ("type",) if "type" in value else ()
         raise_findings("criterion", [Finding(place, _type_error(value))], value)
-    return CRITERION_MODELS[str(kind)].model_validate(value, context=info.context)
+    model = _models[str(kind)]
+    if str(kind) not in _added:
+        return model.model_validate(value, context=info.context)
+    try:
+        return model.model_validate(value, context=info.context)
+    except ValidationError:
+        raise
+    except Exception as error:
+        raise problem(f"the model of {kind} raised {type(error).__name__}: {error}") from None
 
 
 def _type_error(value: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from .base import Finding, StrictModel, problem, raise_findings
+from .base import Finding, WholeModel, problem, raise_findings
 from .fields import Fraction, NonBlank, Number, PositiveInt, Weight
 
 STATISTICS = ("count", "mean", "median", "std", "min", "max", "completion_rate")
@@ -32,18 +32,21 @@ def _plain_name(name: str) -> str:
     return name
 
 
-class StopEarly(StrictModel):
+class StopEarly(WholeModel):
     """When a verdict of this criterion may end the agent's run. `decide_within` counts tool calls."""
 
     on_pass: Literal["stop", "continue"] = "continue"
     decide_within: PositiveInt | None = None
 
 
-class Criterion(StrictModel):
+class Criterion(WholeModel):
     """One line of the judgement."""
 
     needs_trajectory: ClassVar[bool] = False
     """Whether it judges what an agent did, so that it means nothing without one."""
+
+    asks_model: ClassVar[bool] = False
+    """Whether judging it means to wait for a model, at the desk of judges."""
 
     type: str
     description: str
@@ -58,8 +61,20 @@ class Criterion(StrictModel):
         """Whether it takes part in the trial's status."""
         return self.enabled and self.weight > 0
 
+    @property
+    def evaluable_after_failure(self) -> bool:
+        """Whether it may be looked at, for diagnosis, in a trial whose agent failed: it only reads what the agent left.
+
+        Each criterion answers for itself; no judge and none about what the agent did may say so.
+        """
+        return False
+
     def labels(self) -> frozenset[str] | None:
         """The labels that it gives to rows, or None when it does not classify."""
+        return None
+
+    def expected(self) -> str | None:
+        """The label that this row should get, known without judging it; None when the criterion does not classify."""
         return None
 
     @model_validator(mode="after")

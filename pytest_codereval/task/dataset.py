@@ -30,6 +30,22 @@ class Row:
     line: int = 1
 
 
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """Which rows a session takes of each dataset: `flat` many of all, or `per_stratum` many of each stratum.
+
+    `flat` goes before `per_stratum`, that before the dataset's own. `seed` goes before the dataset's; 0 without both,
+    so that a draw is always the same.
+    """
+
+    flat: int | None = None
+    per_stratum: int | None = None
+    seed: int | None = None
+
+
+ALL_ROWS = Sampling()
+
+
 class RowError(Exception):
     """Something wrong with the dataset, at a place in the task file or in a JSON Lines file."""
 
@@ -55,12 +71,15 @@ def scalar_text(value: Any) -> str | None:
     return None
 
 
-def rows_of(dataset: Dataset, folder: Path) -> list[Row]:
-    """Return the rows in their order, sampled when the dataset says so. Raises RowError at the first wrong one."""
+def rows_of(dataset: Dataset, folder: Path, sampling: Sampling = ALL_ROWS) -> list[Row]:
+    """Return the rows in their order, sampled when the session or the dataset says so.
+
+    Raises RowError at the first wrong one, taken or not.
+    """
     rows = list(_checked(dataset, _raw(dataset, folder)))
     if not rows:
         raise RowError("the dataset has no rows", ("dataset",))
-    return _sampled(dataset, rows)
+    return _sampled(dataset, rows, sampling)
 
 
 def _raw(dataset: Dataset, folder: Path) -> Iterator[Row]:
@@ -128,16 +147,25 @@ def _row_error(row: Row, message: str) -> RowError:
     return RowError(message, row.location, row.file, row.line)
 
 
-def _sampled(dataset: Dataset, rows: list[Row]) -> list[Row]:
-    size = dataset.sample_per_stratum
-    if size is None:
-        return rows
+def _sampled(dataset: Dataset, rows: list[Row], sampling: Sampling) -> list[Row]:
+    seed = sampling.seed if sampling.seed is not None else dataset.sample_seed or 0
+    generator = random.Random(seed)
+    if sampling.flat is not None:
+        strata, size = [list(range(len(rows)))], sampling.flat
+    else:
+        asked = sampling.per_stratum or dataset.sample_per_stratum
+        if asked is None:
+            return rows
+        strata, size = _strata(dataset, rows), asked
+    chosen: set[int] = set()
+    for members in strata:
+        chosen.update(members if len(members) <= size else generator.sample(members, size))
+    return [row for index, row in enumerate(rows) if index in chosen]
+
+
+def _strata(dataset: Dataset, rows: list[Row]) -> list[list[int]]:
+    """The numbers of the rows that have one value of the field, by the order of the values; without it it is ""."""
     strata: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
         strata.setdefault(str(row.values.get(dataset.stratify_field, "")), []).append(index)
-    generator = random.Random(dataset.sample_seed or 0)
-    chosen: set[int] = set()
-    for name in sorted(strata):
-        members = strata[name]
-        chosen.update(members if len(members) <= size else generator.sample(members, size))
-    return [row for index, row in enumerate(rows) if index in chosen]
+    return [strata[name] for name in sorted(strata)]

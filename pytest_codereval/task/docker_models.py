@@ -17,8 +17,9 @@ from pydantic import (
     model_validator,
 )
 
-from .base import Finding, StrictModel, problem, raise_findings
+from .base import Finding, StrictModel, WholeModel, problem, raise_findings
 from .fields import HostPath
+from .layering.merging import FREE, Merging
 from .network_models import NetworkSetting
 
 _RESERVED_WORKING_DIRS = ("/", "/work")
@@ -35,13 +36,15 @@ _EXPANDED = ("$", "~")
 class DockerBuild(StrictModel):
     """How the image is built from `dockerfile_path`."""
 
+    merging = Merging(replace=("buildkit", "secrets", "extra_args"), deep={"args": FREE})
+
     buildkit: bool | None = None
     args: dict[str, str] = Field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     extra_args: tuple[str, ...] = ()
 
 
-class ExtraMount(StrictModel):
+class ExtraMount(WholeModel):
     """A file or folder of the host that a sandbox sees at `target`.
 
     With `mode: rw` it is a throw-away copy, with `shared: true` the host's own.
@@ -124,7 +127,9 @@ def _mount(value: Any, info: ValidationInfo) -> str | ExtraMount:
     return value
 
 
-MountSetting = Annotated[str | SerializeAsAny[ExtraMount], PlainValidator(_mount)]
+MountSetting = Annotated[
+    str | SerializeAsAny[ExtraMount], PlainValidator(_mount, json_schema_input_type=str | ExtraMount)
+]
 """`source:destination[:ro|rw]`, or the same as a mapping."""
 
 
@@ -140,6 +145,12 @@ VariableNames = Annotated[tuple[str, ...], AfterValidator(_variable_names)]
 
 class DockerConfig(StrictModel):
     """Settings of the docker driver. `env_passthrough: null` is what the session lets through."""
+
+    merging = Merging(
+        replace=("image", "dockerfile_path", "network", "working_dir", "env_passthrough", "extra_mounts"),
+        deep={"build": DockerBuild.merging},
+        append=("env_passthrough_extra",),
+    )
 
     image: str | None = None
     dockerfile_path: HostPath | None = None

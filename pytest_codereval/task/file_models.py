@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationInfo, field_validator, model_validator
 
-from .base import Finding, StrictModel, problem, raise_findings
+from .base import Finding, WholeModel, problem, raise_findings
 from .criterion import Criterion
 from .fields import AtLeastOne, Fraction, Integer, NonBlank, WorkspacePath, awaits_row, regex_error
 
@@ -17,14 +17,22 @@ _ORDERING = ("gt", "gte", "lt", "lte")
 _SHORTEST_CONTAINED = 8
 
 
-class FileExists(Criterion):
+class FileCriterion(Criterion):
+    """Does no more than read files of the workspace and of the reference."""
+
+    @property
+    def evaluable_after_failure(self) -> bool:
+        return True
+
+
+class FileExists(FileCriterion):
     """A file or directory is there. A path with `* ? [` is a glob."""
 
     type: Literal["file_exists"] = "file_exists"
     path: WorkspacePath
 
 
-class FileContains(Criterion):
+class FileContains(FileCriterion):
     """A file has all texts of `includes` and none of `excludes`."""
 
     type: Literal["file_contains"] = "file_contains"
@@ -33,7 +41,7 @@ class FileContains(Criterion):
     excludes: tuple[str, ...] | None = None
 
 
-class _RegexModel(StrictModel):
+class _RegexModel(WholeModel):
     """Something with a pattern and its flags (the sum of Python's `re` flags)."""
 
     pattern: str
@@ -54,7 +62,7 @@ def _regex_findings(pattern: str, flags: int, info: ValidationInfo) -> list[Find
     return []
 
 
-class FileMatchesRegex(Criterion, _RegexModel):
+class FileMatchesRegex(FileCriterion, _RegexModel):
     """A search of the pattern in the whole file finds something, or nothing with `must_match: false`."""
 
     type: Literal["file_matches_regex"] = "file_matches_regex"
@@ -65,7 +73,7 @@ class FilePattern(_RegexModel):
     """One pattern of `file_check`."""
 
 
-class FileCheck(Criterion):
+class FileCheck(FileCriterion):
     """A file is there and meets texts and patterns; each kind that is used counts alike."""
 
     type: Literal["file_check"] = "file_check"
@@ -75,7 +83,7 @@ class FileCheck(Criterion):
     patterns: tuple[FilePattern, ...] = ()
 
 
-class JsonAssertion(StrictModel):
+class JsonAssertion(WholeModel):
     """A JMESPath expression whose value is compared with `expected`."""
 
     expression: str
@@ -124,7 +132,7 @@ def _expected_error(operator: str, expected: Any) -> str | None:
     return None
 
 
-class JsonCheck(Criterion):
+class JsonCheck(FileCriterion):
     """A JSON file is valid, follows a JSON Schema of the workspace and meets assertions."""
 
     type: Literal["json_check"] = "json_check"
@@ -133,7 +141,7 @@ class JsonCheck(Criterion):
     assertions: tuple[JsonAssertion, ...] = ()
 
 
-class ClassificationMatch(Criterion):
+class ClassificationMatch(FileCriterion):
     """A file holds one of a set of labels, and it is the expected one."""
 
     type: Literal["classification_match"] = "classification_match"
@@ -145,8 +153,18 @@ class ClassificationMatch(Criterion):
     def labels(self) -> frozenset[str]:
         return frozenset((*self.allowed_labels, "(none)", "(other)"))
 
+    def canonical(self, text: str) -> str | None:
+        """The allowed label that `text` spells, or None."""
+        if self.case_sensitive:
+            return text if text in self.allowed_labels else None
+        folded = text.casefold()
+        return next((label for label in self.allowed_labels if label.casefold() == folded), None)
 
-class ReferenceComparison(Criterion):
+    def expected(self) -> str:
+        return self.canonical(self.expected_label) or self.expected_label
+
+
+class ReferenceComparison(FileCriterion):
     """A Python file is similar to one of the reference. Its two thresholds are one; `similarity_threshold` wins."""
 
     type: Literal["reference_comparison"] = "reference_comparison"

@@ -13,7 +13,7 @@ from ..errors import Problem, TaskFileError
 from .base import Finding
 from .fields import ROW_MARK
 from .models import STALE_KEYS, Task
-from .problems import describe, finding_problem, problem_at, problems_of, shown_path, unreadable
+from .problems import Places, describe, finding_problem, problem_at, problems_of, shown_path, unreadable
 from .reply_tables import reply_findings
 from .reply_texts import keys_in
 from .task_rules import load_findings
@@ -22,32 +22,62 @@ from .yaml_reader import Document, ReadError, read, read_text
 
 @dataclasses.dataclass(frozen=True)
 class LoadedTask:
-    """A task, the file and text that it came from, the line of its `task_id`, and what its author should know."""
+    """A task, the file and text that it came from, the line of its `task_id`, and what its author should know.
+
+    `places` says where each value stands, None for the file alone.
+    """
 
     task: Task
     path: Path
     text: str
     line: int
     warnings: tuple[Problem, ...] = ()
+    places: Places | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskFile:
+    """The data of a task file, not checked yet."""
+
+    path: Path
+    text: str
+    document: Document
+    shown: str
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The mapping that the file holds."""
+        return self.document.data  # type: ignore[no-any-return]
 
 
 def load_task(path: Path, text: str | None = None) -> LoadedTask:
     """Read and check one task file; `text` spares reading it again. Raises TaskFileError, whatever the file holds."""
+    return task_of(read_task(path, text))
+
+
+def read_task(path: Path, text: str | None = None) -> TaskFile:
+    """Read a task file. Raises TaskFileError for what is no mapping in YAML."""
     shown = shown_path(path)
     try:
         text = read_text(path) if text is None else text
         document = read(text)
     except ReadError as error:
         raise TaskFileError((unreadable(shown, error),)) from None
-    return _load(path, shown, text, document)
-
-
-def _load(path: Path, shown: str, text: str, document: Document) -> LoadedTask:
-    data = document.data
-    if not isinstance(data, Mapping):
-        message = f"a task is a mapping of keys and values; found {describe(data)}"
+    if not isinstance(document.data, Mapping):
+        message = f"a task is a mapping of keys and values; found {describe(document.data)}"
         raise TaskFileError((problem_at(shown, document, (), message),))
-    errors, warnings = _duplicates(shown, document)
+    return TaskFile(path, text, document, shown)
+
+
+def task_of(file: TaskFile, data: Mapping[str, Any] | None = None, places: Places | None = None) -> LoadedTask:
+    """Check a task. `data` is what layers around its file made of it, `places` where that stands.
+
+    Raises TaskFileError with all that is wrong.
+    """
+    path, shown = file.path, file.shown
+    document = file.document if places is None else places
+    data = file.data if data is None else data
+    errors, warnings = _duplicates(shown, file.document)
     warnings += [
         problem_at(shown, document, (key,), f"{key} is no longer used; delete it") for key in STALE_KEYS if key in data
     ]
@@ -61,11 +91,11 @@ def _load(path: Path, shown: str, text: str, document: Document) -> LoadedTask:
         raise TaskFileError(tuple(errors))
     warnings += [finding_problem(shown, document, finding) for finding in doubtful]
     warnings += doubtful_in_tables
-    line, _ = document.position(("task_id",))
-    return LoadedTask(task, path, text, line, tuple(warnings))
+    line, _ = file.document.position(("task_id",))
+    return LoadedTask(task, path, file.text, line, tuple(warnings), places)
 
 
-def _validated(shown: str, document: Document, data: Mapping[str, Any], errors: list[Problem]) -> Task:
+def _validated(shown: str, document: Places, data: Mapping[str, Any], errors: list[Problem]) -> Task:
     try:
         return Task.model_validate(data, context=validation_context(data))
     except ValidationError as error:

@@ -13,13 +13,11 @@ from .agent_models import (
     Agent,
     AgentConfig,
     ScriptAgent,
-    ScriptStep,
-    ToolStep,
-    WriteStep,
+    merging_of_all,
 )
 from .base import StrictModel, problem, raise_findings
 from .cli_models import DEFAULT_LOG, CliCalled, CliMatch, CliPattern, FlagPredicate, TextPredicate
-from .command_models import CommandExecuted, CommandFacets, CommandsEfficiency, RunCommand, SkillTriggered, UipathEval
+from .command_models import CommandExecuted, CommandFacets, CommandsEfficiency, RunCommand, SkillTriggered
 from .criteria_models import CRITERION_MODELS, AnyCriterion
 from .criterion import Criterion, StopEarly
 from .fields import HostPath, NonBlank, PositiveInt
@@ -34,7 +32,9 @@ from .file_models import (
     JsonCheck,
     ReferenceComparison,
 )
-from .judge_models import AgentJudge, LlmJudge, SystemOneJudge
+from .judge_models import AgentJudge, LlmJudge
+from .layering.merging import Merging
+from .repeat_models import Repeats
 from .sandbox_models import (
     CliResponse,
     CopyEffect,
@@ -51,6 +51,7 @@ from .sandbox_models import (
     TemplateDir,
     WriteEffect,
 )
+from .script_models import ScriptStep, ToolStep, WriteStep
 from .setting_models import (
     ApiRoute,
     CheckerContext,
@@ -99,6 +100,7 @@ __all__ = [
     "RecordedTool",
     "Reference",
     "ReferenceComparison",
+    "Repeats",
     "ReplyModel",
     "RepoSource",
     "ResourceLimits",
@@ -112,12 +114,10 @@ __all__ = [
     "StarterFile",
     "StarterFiles",
     "StopEarly",
-    "SystemOneJudge",
     "Task",
     "TemplateDir",
     "TextPredicate",
     "ToolStep",
-    "UipathEval",
     "WriteEffect",
     "WriteStep",
 ]
@@ -138,6 +138,24 @@ def _tags(tags: tuple[str, ...]) -> tuple[str, ...]:
 class Task(StrictModel):
     """One task file: what an agent is asked to do and how the result is judged. `STALE_KEYS` are dropped."""
 
+    merging = Merging(
+        replace=(
+            *("task_id", "description", "initial_prompt", "initial_prompt_file", "follow_up_prompts", "tags", "skip"),
+            *("success_criteria", "reference", "expected_commands", "dataset", "suite_id", "row_id", "repeats"),
+            "stop_early",
+        ),
+        deep={
+            "agent": merging_of_all(),
+            "sandbox": SandboxConfig.merging,
+            "checker_context": CheckerContext.merging,
+            "run_limits": RunLimits.merging,
+            "simulation": Simulation.merging,
+        },
+        append=("pre_run",),
+        prepend=("post_run",),
+        exclusive=(("initial_prompt", "initial_prompt_file"),),
+    )
+
     task_id: str
     description: str
     initial_prompt: str | None = None
@@ -150,6 +168,7 @@ class Task(StrictModel):
     success_criteria: tuple[AnyCriterion, ...]
     checker_context: CheckerContext | None = None
     run_limits: RunLimits | None = None
+    stop_early: bool = False
     reference: Reference | None = None
     expected_commands: PositiveInt | None = None
     pre_run: tuple[PreRunCommand, ...] = ()
@@ -158,6 +177,7 @@ class Task(StrictModel):
     suite_id: NonBlank | None = None
     row_id: NonBlank | None = None
     simulation: Simulation | None = None
+    repeats: Repeats | None = None
 
     @model_validator(mode="before")
     @classmethod

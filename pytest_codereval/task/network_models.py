@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, PlainValidator, SerializeAsAny, ValidationInfo, field_validator
 
-from .base import StrictModel, problem
+from .base import WholeModel, problem
 
 _ENTRY = re.compile(r"(?P<host>[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)\.?:(?P<port>[0-9]{1,5})")
 _ADDRESS = re.compile(r"[0-9.]+")
@@ -34,7 +34,7 @@ def _is_loopback(address: str) -> bool:
 Endpoint = Annotated[str, AfterValidator(_endpoint)]
 
 
-class AllowedNetwork(StrictModel):
+class AllowedNetwork(WholeModel):
     """The only hosts and ports that can be reached, each as `host:port`; every connection is logged."""
 
     allow: tuple[Endpoint, ...]
@@ -62,5 +62,8 @@ def _network(value: Any, info: ValidationInfo) -> str | AllowedNetwork:
     return str(value)
 
 
-NetworkSetting = Annotated[str | SerializeAsAny[AllowedNetwork], PlainValidator(_network)]
+NetworkSetting = Annotated[
+    str | SerializeAsAny[AllowedNetwork],
+    PlainValidator(_network, json_schema_input_type=Literal["none", "bridge"] | AllowedNetwork),
+]
 """`none`, `bridge` (all that the harness reaches) or what is allowed."""

@@ -7,20 +7,26 @@ import functools
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
-from .base import Finding, StrictModel, problem
+from .base import Finding, WholeModel, problem
 from .fields import Count
 from .nearest import hint
 
 _MOST_ARGUMENTS = 100
 
 
-class FlagOption(StrictModel):
+class FlagOption(WholeModel):
     """A flag: how many of the next arguments belong to it, and its other names. A number alone is the arity."""
 
     arity: Annotated[Count, Field(le=_MOST_ARGUMENTS)] = 1
     aliases: tuple[str, ...] = ()
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """A number alone, or the mapping."""
+        return {"anyOf": [{"type": "integer", "minimum": 0, "maximum": _MOST_ARGUMENTS}, handler(core_schema)]}
 
     @model_validator(mode="before")
     @classmethod

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import GetJsonSchemaHandler, ValidationInfo, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
-from .base import Finding, StrictModel, problem, raise_findings
+from .base import Finding, WholeModel, problem, raise_findings
 from .fields import AtLeastOne, Integer, NonBlank, awaits_row, regex_error
 
 PREDICATES = ("equals", "contains", "matches_regex", "any_of", "absent", "present")
 
 
-class TextPredicate(StrictModel):
+class TextPredicate(WholeModel):
     """Exactly one condition on a text. Text alone means `equals`; text that is not there is `absent`.
 
     An empty standard input is absent, and so are a variable and a state that are not set; a regular expression is
@@ -27,6 +28,11 @@ class TextPredicate(StrictModel):
     any_of: Annotated[tuple[str, ...], AtLeastOne] | None = None
     absent: Literal[True] | None = None
     present: Literal[True] | None = None
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Text alone, or the mapping."""
+        return {"anyOf": [{"type": "string"}, handler(core_schema)]}
 
     @model_validator(mode="before")
     @classmethod

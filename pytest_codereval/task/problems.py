@@ -13,7 +13,7 @@ from ..errors import Problem
 from ..text import clean
 from .base import Finding, Location
 from .nearest import hint
-from .yaml_reader import Document, ReadError
+from .yaml_reader import ReadError
 
 _SHOWN = 80
 _MOST_PROBLEMS = 50
@@ -49,21 +49,29 @@ def shown_path(path: Path) -> str:
         return clean(str(path))
 
 
-def problem_at(path: str, document: Document, location: Location, message: str) -> Problem:
+class Places(typing.Protocol):
+    """Where the values of a task stand: one document, or one with layers around it."""
+
+    def place(self, location: Location) -> tuple[str | None, int, int, Location]:
+        """File, line, column and location to tell people; the file None is the one that is looked at."""
+        ...
+
+
+def problem_at(path: str, document: Places, location: Location, message: str) -> Problem:
     """Return the problem with its line and column."""
-    line, column = document.position(location)
-    return Problem(path, line, column, clean(dotted(location)), clean(message))
+    file, line, column, inside = document.place(location)
+    return Problem(file or path, line, column, clean(dotted(inside)), clean(message))
 
 
 def problems_of(
-    error: ValidationError, path: str, document: Document, root: type[BaseModel], below: Location = ()
+    error: ValidationError, path: str, document: Places, root: type[BaseModel], below: Location = ()
 ) -> tuple[Problem, ...]:
     """Return one problem for each thing that the model refused, in the order of the file.
 
     `below` leads to the place of the model in the document.
     """
     found = [
-        problem_at(path, document, (*below, *detail["loc"]), _message(detail, root))
+        problem_at(path, document, (*below, *detail["loc"]), message_of(detail, root))
         for detail in error.errors(include_url=False)
     ]
     found = sorted(dict.fromkeys(found), key=lambda item: (item.line, item.column))
@@ -79,7 +87,7 @@ def unreadable(path: str, error: ReadError) -> Problem:
     return Problem(path, error.line, error.column, clean(dotted(error.location)), clean(error.message))
 
 
-def finding_problem(path: str, document: Document, finding: Finding) -> Problem:
+def finding_problem(path: str, document: Places, finding: Finding) -> Problem:
     """Return the problem that a rule found."""
     return problem_at(path, document, finding.location, finding.message)
 
@@ -92,7 +100,8 @@ def dotted(location: Location) -> str:
     return text
 
 
-def _message(detail: Mapping[str, Any], root: type[BaseModel]) -> str:
+def message_of(detail: Mapping[str, Any], root: type[BaseModel]) -> str:
+    """What people are told of one detail of a ValidationError; `root` is the model that was asked."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "problem":
         return _with_value(context["message"], detail["input"])
@@ -188,11 +197,12 @@ def _places(root: type[BaseModel]) -> dict[str, list[str]]:
             name = field.alias or name
             found.setdefault(name, []).append(prefix or "the top level")
             inner = f"{prefix}.{name}" if prefix else name
-            pending.extend((child, inner) for child in _models_in(field.annotation))
+            pending.extend((child, inner) for child in models_in(field.annotation))
     return found
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that stand in the annotation of a field."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for argument in typing.get_args(annotation) for model in _models_in(argument)]
+    return [model for argument in typing.get_args(annotation) for model in models_in(argument)]

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from .base import Finding, Location, StrictModel, problem, raise_findings
+from .base import Finding, Location, WholeModel, problem, raise_findings
 from .cli_models import CliMatch
 from .fields import AtLeastOne, ExitStatus, HostPath, Number, OutputText, awaits_row, path_error
 from .option_models import DeclaredFlags, Options, declared_flags, option_findings, option_names
@@ -50,7 +50,7 @@ def _handler(text: str, info: ValidationInfo) -> str:
 Handler = Annotated[str, AfterValidator(_handler)]
 
 
-class AsWritten(StrictModel):
+class AsWritten(WholeModel):
     """A mapping whose keys are told from its attributes, and which is dumped with the keys that were given alone."""
 
     model_config = ConfigDict(populate_by_name=False)
@@ -117,7 +117,9 @@ def _parse_effect(value: Any, info: ValidationInfo) -> Effect:
     return model.model_validate(value, context=info.context)
 
 
-AnyEffect = Annotated[SerializeAsAny[Effect], PlainValidator(_parse_effect)]
+AnyEffect = Annotated[
+    SerializeAsAny[Effect], PlainValidator(_parse_effect, json_schema_input_type=WriteEffect | CopyEffect)
+]
 
 
 class ReplyModel(AsWritten):
@@ -268,7 +270,9 @@ class RecordedTool(ReplyModel):
     exit_code: ExitStatus = 1
     options: Options = Field(default_factory=dict)
     responses: tuple[CliResponse, ...] = ()
-    responses_from: Annotated[tuple[HostPath, ...], BeforeValidator(_paths), AtLeastOne] = ()
+    responses_from: Annotated[
+        tuple[HostPath, ...], BeforeValidator(_paths, json_schema_input_type=str | tuple[str, ...]), AtLeastOne
+    ] = ()
     record_to: HostPath | None = None
     replay_from: HostPath | None = None
     unmatched: Literal["reply", "fail", "error"] = "reply"

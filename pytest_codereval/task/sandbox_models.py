@@ -16,11 +16,12 @@ from pydantic import (
 )
 
 from . import driver_names
-from .base import Finding, StrictModel, problem, raise_findings
+from .base import Finding, StrictModel, WholeModel, problem, raise_findings
 from .docker_models import DockerBuild, DockerConfig, ExtraMount, mount_error
 from .fields import (
     VARIABLE_NAME,
     HostPath,
+    NonBlank,
     OutputText,
     PositiveInt,
     PositiveNumber,
@@ -28,6 +29,7 @@ from .fields import (
     WorkspacePath,
     path_error,
 )
+from .layering.merging import FREE, Merging
 from .nearest import hint
 from .network_models import NetworkSetting
 from .reply_models import CliResponse, CopyEffect, RecordedTool, ReplyModel, WriteEffect
@@ -77,7 +79,7 @@ def _ignore_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
 IgnorePatterns = Annotated[tuple[str, ...], AfterValidator(_ignore_patterns)]
 
 
-class TemplateDir(StrictModel):
+class TemplateDir(WholeModel):
     """The contents of a directory beside the task file, copied to `mount_point`."""
 
     type: Literal["template_dir"] = "template_dir"
@@ -94,26 +96,30 @@ class TemplateDir(StrictModel):
         return patterns
 
 
-class StarterFile(StrictModel):
+class StarterFile(WholeModel):
     """One file that the workspace starts with."""
 
     path: WorkspacePath
     content: str
 
 
-class StarterFiles(StrictModel):
+class StarterFiles(WholeModel):
     """Files written in the task itself."""
 
     type: Literal["starter_files"] = "starter_files"
     files: tuple[StarterFile, ...]
 
 
-class RepoSource(StrictModel):
-    """A Git repository, cloned into `repo`."""
+class RepoSource(WholeModel):
+    """A Git repository in `repo` of the workspace: one commit without remotes, or with its `history`.
+
+    `commit` is a commit, branch or tag, by default what HEAD of the repository names.
+    """
 
     type: Literal["repo"] = "repo"
     url: HostPath
-    commit: str | None = None
+    commit: NonBlank | None = None
+    history: bool = False
 
 
 TEMPLATE_SOURCES: Mapping[str, type[StrictModel]] = {
@@ -145,11 +151,16 @@ def pick(value: Any, models: Mapping[str, type[StrictModel]], what: str) -> type
     return models[kind]
 
 
-TemplateSource = Annotated[SerializeAsAny[StrictModel], PlainValidator(parse_template_source)]
+TemplateSource = Annotated[
+    SerializeAsAny[StrictModel],
+    PlainValidator(parse_template_source, json_schema_input_type=TemplateDir | StarterFiles | RepoSource),
+]
 
 
 class ResourceLimits(StrictModel):
     """Limits of the sandbox. `timeout` is in seconds; memory and disk in megabytes."""
+
+    merging = Merging(replace=("timeout", "max_memory_mb", "max_cpus", "max_pids", "max_disk_mb"))
 
     timeout: PositiveInt = 300
     max_memory_mb: PositiveInt | None = None
@@ -161,17 +172,33 @@ class ResourceLimits(StrictModel):
 class PythonConfig(StrictModel):
     """A virtual environment with these packages."""
 
+    merging = Merging(replace=("env_packages",))
+
     env_packages: tuple[str, ...] = ()
 
 
 class NodeConfig(StrictModel):
     """npm packages that are installed in the workspace."""
 
+    merging = Merging(replace=("env_packages",))
+
     env_packages: tuple[str, ...] = ()
 
 
 class SandboxConfig(StrictModel):
     """The place where the agent works, and what lies there when it starts."""
+
+    merging = Merging(
+        replace=("driver", "network", "mock_path_dirs", "record_cli", "ignore_patterns", "env_passthrough"),
+        deep={
+            "docker": DockerConfig.merging,
+            "python": PythonConfig.merging,
+            "node": NodeConfig.merging,
+            "limits": ResourceLimits.merging,
+            "env": FREE,
+        },
+        overlay=("template_sources",),
+    )
 
     driver: Driver = "tempdir"
     network: NetworkSetting | None = None

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from .base import Finding, StrictModel, raise_findings
+from .base import Finding, StrictModel, WholeModel, raise_findings
 from .fields import Command, Fraction, HostPath, Integer, NonBlank, PositiveInt, PositiveNumber, refuse_bool
+from .layering.merging import FREE, Merging
 
 HookTimeout = Annotated[float, BeforeValidator(refuse_bool), Field(ge=1, le=300, allow_inf_nan=False)]
 UpTo100 = Annotated[int, BeforeValidator(refuse_bool), Field(ge=1, le=100)]
@@ -15,6 +16,14 @@ UpTo100 = Annotated[int, BeforeValidator(refuse_bool), Field(ge=1, le=100)]
 
 class RunLimits(StrictModel):
     """When the harness stops an agent. Times are in seconds, costs in US dollars."""
+
+    merging = Merging(
+        replace=(
+            *("max_turns", "expected_turns", "task_timeout", "turn_timeout"),
+            *("max_input_tokens", "max_output_tokens", "max_total_tokens", "max_usd"),
+            *("count_cached_input", "count_cache_creation", "stop_early", "stop_early_gate_threshold"),
+        )
+    )
 
     max_turns: PositiveInt | None = None
     expected_turns: PositiveInt | None = None
@@ -30,7 +39,7 @@ class RunLimits(StrictModel):
     stop_early_gate_threshold: Fraction = 1.0
 
 
-class Reference(StrictModel):
+class Reference(WholeModel):
     """A solution that only graders see: a directory or a file beside the task, or the text itself."""
 
     directory: HostPath | None = None
@@ -46,7 +55,7 @@ class Reference(StrictModel):
         return self
 
 
-class Dataset(StrictModel):
+class Dataset(WholeModel):
     """Rows, written here or in JSON Lines files beside the task; each makes a trial."""
 
     rows: tuple[dict[str, Any], ...] | None = None
@@ -76,6 +85,13 @@ class Simulation(StrictModel):
     user alone.
     """
 
+    merging = Merging(
+        replace=(
+            *("enabled", "model", "persona", "goal", "constraints", "max_turns", "stop_token", "stop_on_criteria_pass"),
+            *("max_total_tokens", "max_usd", "n_trials", "check_criteria"),
+        )
+    )
+
     enabled: bool = False
     model: NonBlank = "anthropic.claude-sonnet-4-6"
     persona: NonBlank
@@ -101,7 +117,7 @@ class Simulation(StrictModel):
         return self
 
 
-class PreRunCommand(StrictModel):
+class PreRunCommand(WholeModel):
     """A shell command before the agent starts; `timeout` is in seconds."""
 
     command: Command
@@ -109,7 +125,7 @@ class PreRunCommand(StrictModel):
     fail_on_error: bool = True
 
 
-class PostRunCommand(StrictModel):
+class PostRunCommand(WholeModel):
     """A shell command after judging; it never changes the verdict. `timeout` is in seconds."""
 
     command: Command
@@ -118,6 +134,8 @@ class PostRunCommand(StrictModel):
 
 class ApiRoute(StrictModel):
     """How judges reach their model. `env_params` names environment variables, never their values."""
+
+    merging = Merging(replace=("route", "model"), deep={"params": FREE, "env_params": FREE})
 
     route: Literal["direct", "bedrock", "litellm"]
     model: NonBlank | None = None
@@ -133,11 +151,16 @@ class ApiRoute(StrictModel):
                     found.append(Finding((key,), "only with route: litellm"))
         elif self.model is None:
             found.append(Finding(("model",), "route: litellm needs a model"))
+        if "api_key" in (self.params or {}):
+            place = "env_params, as the name of an environment variable"
+            found.append(Finding(("params", "api_key"), f"a key does not belong into a task file: give it in {place}"))
         raise_findings("ApiRoute", found)
         return self
 
 
 class CheckerContext(StrictModel):
     """Settings of all judges of a task."""
+
+    merging = Merging(deep={"api_route": ApiRoute.merging})
 
     api_route: ApiRoute | None = None

@@ -13,17 +13,17 @@ from .agent_models import AgentConfig, ScriptAgent
 from .base import Finding, Location, StrictModel
 from .cli_models import CliCalled
 from .criterion import Criterion
-from .dataset import Row, RowError, rows_of, scalar_text
+from .dataset import ALL_ROWS, Row, RowError, Sampling, rows_of, scalar_text
 from .loader import LoadedTask
 from .models import Task
 from .nearest import hint
-from .problems import finding_problem, problems_of, shown_path
+from .problems import Places, finding_problem, problems_of, shown_path
 from .reply_models import RecordedTool
 from .reply_tables import tool_findings
 from .setting_models import Simulation
 from .state_keys import state_findings, wait_for_rows
 from .task_rules import ROW_FIELD, criterion_findings, order_findings, recorder_finding, reference_leaks
-from .yaml_reader import Document, read
+from .yaml_reader import read
 
 _MOST_PROBLEMS = 20
 
@@ -47,17 +47,26 @@ def substitute(text: str, row: Mapping[str, Any]) -> str:
     return ROW_FIELD.sub(value, text)
 
 
-def row_tasks(loaded: LoadedTask) -> Iterator[tuple[Row, Task]]:
-    """Yield each row of the task's dataset with the task that it makes. Raises TaskFileError with all problems."""
+Made = dict[tuple[int, bool, tuple[str, ...]], StrictModel | None]
+"""Parts of tasks with a row's values in them, by the part (its `id`), whether the agent is none, and the texts."""
+
+
+def row_tasks(
+    loaded: LoadedTask, sampling: Sampling = ALL_ROWS, made: Made | None = None
+) -> Iterator[tuple[Row, Task]]:
+    """Yield each row of the task's dataset with the task that it makes. Raises TaskFileError with all problems.
+
+    `made` is kept between calls for the same file under several variants; when one of them raises, none may be used.
+    """
     dataset = loaded.task.dataset
     if dataset is None:
         return
     try:
-        rows = rows_of(dataset, loaded.path.parent)
+        rows = rows_of(dataset, loaded.path.parent, sampling)
     except RowError as error:
         problem = error.in_file() or _Problems(loaded).of(Finding(error.location, error.message))
         raise TaskFileError((problem,)) from None
-    expander = _Expander(loaded)
+    expander = _Expander(loaded, {} if made is None else made)
     tasks = [(row, expander.task(row)) for row in rows]
     expander.problems.raise_if_any()
     yield from ((row, task) for row, task in tasks if task is not None)
@@ -69,11 +78,11 @@ class _Problems:
     def __init__(self, loaded: LoadedTask) -> None:
         self._loaded = loaded
         self._path = shown_path(loaded.path)
-        self._document: Document | None = None
+        self._document: Places | None = loaded.places
         self._found: dict[tuple[Location, str], Problem] = {}
 
     @property
-    def document(self) -> Document:
+    def document(self) -> Places:
         if self._document is None:
             self._document = read(self._loaded.text)
         return self._document
@@ -100,7 +109,7 @@ class _Problems:
 
 
 class _Template:
-    """A part of a task with places for a row's values, and what was made of it so far."""
+    """A part of a task with places for a row's values."""
 
     def __init__(self, model: StrictModel, place: Location) -> None:
         self.model = model
@@ -109,7 +118,6 @@ class _Template:
         if isinstance(model, Criterion):
             self.data["type"] = model.type
         self.leaves = tuple(_leaves(self.data, place))
-        self.made: dict[tuple[str, ...], StrictModel | None] = {}
 
 
 def _templates(models: Iterable[StrictModel], place: Location) -> list[_Template]:
@@ -139,8 +147,10 @@ def _filled(value: Any, row: Mapping[str, Any]) -> Any:
 
 
 class _Expander:
-    def __init__(self, loaded: LoadedTask) -> None:
+    def __init__(self, loaded: LoadedTask, made: Made) -> None:
         self.problems = _Problems(loaded)
+        self._parts = made
+        self._without_agent = loaded.task.agent is not None and loaded.task.agent.type == "none"
         self._task = loaded.task
         self._folder = loaded.path.parent
         self._criteria = _templates(loaded.task.success_criteria, ("success_criteria",))
@@ -212,12 +222,13 @@ class _Expander:
         if not template.leaves:
             return template.model
         texts = [self._text(location, text, row) for location, text in template.leaves]
-        key = tuple(text for text in texts if text is not None)
-        if len(key) < len(texts):
+        filled = tuple(text for text in texts if text is not None)
+        if len(filled) < len(texts):
             return None
-        if key not in template.made:
-            template.made[key] = self._make(template, row)
-        return template.made[key]
+        key = (id(template.model), self._without_agent, filled)
+        if key not in self._parts:
+            self._parts[key] = self._make(template, row)
+        return self._parts[key]
 
     def _make(self, template: _Template, row: Row) -> StrictModel | None:
         model = type(template.model)

@@ -13,9 +13,10 @@ from .base import Finding, Location
 from .cli_models import DEFAULT_LOG, CliCalled, CliFacets
 from .command_models import CommandExecuted, RunCommand
 from .criterion import Criterion
+from .early_stop_rules import early_stop_doubts, early_stop_findings
 from .fields import ROW_MARK
 from .file_models import ReferenceComparison
-from .judge_models import JudgeContext, SystemOneJudge
+from .judge_models import JudgeMaterial
 from .nearest import hint
 from .task_ids import ROW_ID, task_id_error
 
@@ -158,7 +159,7 @@ def _missing_reference(place: Location, criterion: Criterion) -> Iterator[Findin
         yield Finding(place, f"{why} to compare with")
     elif isinstance(criterion, RunCommand) and REFERENCE_VARIABLE.search(criterion.command):
         yield Finding((*place, "command"), f"$REFERENCE_DIR is used, but {why}")
-    elif isinstance(criterion, JudgeContext | SystemOneJudge):
+    elif isinstance(criterion, JudgeMaterial):
         for number, path in enumerate(criterion.files):
             if path.startswith(("$REFERENCE_DIR", "${REFERENCE_DIR}")):
                 yield Finding((*place, "files", number), f"$REFERENCE_DIR is used, but {why}")
@@ -201,10 +202,11 @@ def load_findings(task: Task) -> tuple[list[Finding], list[Finding]]:
     warnings: list[Finding] = []
     if not task.success_criteria:
         errors.append(Finding(("success_criteria",), "the list is empty, so nothing would be judged"))
-    errors.extend(_early_stop_findings(task))
+    errors.extend(early_stop_findings(task))
     errors.extend(_listen_findings(task))
     errors.extend(_unfilled_rows(task))
     warnings.extend(_doubts(task))
+    warnings.extend(early_stop_doubts(task))
     for index, criterion in enumerate(task.success_criteria):
         if isinstance(criterion, CliCalled):
             finding, certain = recorder_finding(task, index, criterion)
@@ -222,21 +224,6 @@ def _doubts(task: Task) -> Iterator[Finding]:
         for inner, tool, facets in _facets(criterion):
             for place, message in facets.verb_warnings(tool) if tool is not None else ():
                 yield Finding(("success_criteria", index, *inner, *place), message)
-
-
-def _early_stop_findings(task: Task) -> Iterator[Finding]:
-    limits = task.run_limits
-    if limits is not None and limits.stop_early:
-        message = "true was removed: a criterion's own stop_early block arms it; false switches all of them off"
-        yield Finding(("run_limits", "stop_early"), message)
-    armed = [i for i, c in enumerate(task.success_criteria) if getattr(c, "stop_early", None) is not None]
-    if not armed or (limits is not None and limits.stop_early is False):
-        return
-    if _is_simulated(task):
-        yield Finding(("success_criteria", armed[0], "stop_early"), "not together with an enabled simulation")
-    if limits is not None and limits.stop_early_gate_threshold == 0:
-        message = "expected more than 0 while a criterion has a stop_early block"
-        yield Finding(("run_limits", "stop_early_gate_threshold"), message)
 
 
 def _listen_findings(task: Task) -> Iterator[Finding]:

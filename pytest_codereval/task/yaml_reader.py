@@ -70,6 +70,10 @@ class Document:
             mark, node = step
         return mark.line + 1, mark.column + 1
 
+    def place(self, location: Location) -> tuple[str | None, int, int, Location]:
+        """File, line, column and location to tell people; the file None is the one that this document was read from."""
+        return None, *self.position(location), location
+
 
 def _step(node: Node, part: str | int) -> tuple[Any, Node] | None:
     if isinstance(node, MappingNode):

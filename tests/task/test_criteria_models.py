@@ -78,7 +78,7 @@ def test_weights_and_thresholds_are_checked(kind: str, field: dict[str, Any]) ->
         ("json_check", {"path": "a", "json_schema": "$TASK_DIR/s.json"}, "json_schema", "not expanded"),
         ("file_exists", {"path": 5}, "path", "quotes"),
         ("file_exists", {"path": "a", "includes": ["x"]}, "includes", "only file_contains, file_check can have it"),
-        ("file_exists", {"path": "a", "stop_early": {}}, "stop_early", "only command_executed, skill_triggered"),
+        ("file_exists", {"path": "a", "stop_early": {}}, "stop_early", "only cli_called, command_executed, skill"),
         ("file_contains", {"path": "a"}, "includes", "missing"),
         ("file_contains", {"path": "a", "includes": "x"}, "includes", "expected a list"),
         ("file_matches_regex", {"path": "a", "pattern": "(a"}, "pattern", "not a regular expression"),
@@ -229,6 +229,50 @@ def test_early_stop_is_not_for_dialogs_nor_for_a_threshold_of_zero() -> None:
     (problem,) = problems(success_criteria=[armed], run_limits=limits)
     assert problem.key == "run_limits.stop_early_gate_threshold"
     assert problems(success_criteria=[armed], run_limits={**limits, "stop_early": False}, simulation=dialog) == ()
+
+
+def test_what_a_run_must_have_to_be_stopped_early() -> None:
+    armed = criterion("cli_called", tool="t", verb="v", stop_early={"on_pass": "stop"})
+    records: dict[str, Any] = {"sandbox": {"record_cli": [{"tool": "t"}]}}
+    dialog = {"enabled": True, "persona": "p", "goal": "g"}
+    assert problems(success_criteria=[armed], **records) == ()
+    assert problems(success_criteria=[EXISTS, criterion("cli_called", tool="t")], stop_early=True, **records) == ()
+    (problem,) = problems(success_criteria=[armed], agent={"type": "none"}, initial_prompt=None, **records)
+    assert (problem.key, problem.message) == (
+        "success_criteria[0].stop_early",
+        "with agent type none there is no run to stop",
+    )
+    (problem,) = problems(success_criteria=[EXISTS], stop_early=True, simulation=dialog)
+    assert problem.key == "stop_early"
+    (problem,) = problems(success_criteria=[EXISTS, armed], stop_early=True, **records)
+    assert problem.key == "success_criteria[1].stop_early"
+    assert "not together with stop_early: true at the top of the task" in problem.message
+    (problem,) = problems(success_criteria=[EXISTS], run_limits={"stop_early": True})
+    assert "stop_early: true at the top of the task stops at its outcome" in problem.message
+    off = {"stop_early": True, "run_limits": {"stop_early": False}}
+    assert problems(success_criteria=[EXISTS, armed], simulation=dialog, **off, **records) == ()
+
+
+def test_a_limit_for_a_pass_that_only_the_end_can_tell() -> None:
+    first = criterion("cli_called", tool="t", verb="a", name="first", before="second")
+    second = criterion("cli_called", tool="t", verb="b", name="second")
+    third = criterion("cli_called", tool="t", after="first", stop_early={"decide_within": 3})
+    records = {"record_cli": [{"tool": "t"}]}
+    (problem,) = problems(success_criteria=[first, second, third], sandbox=records)
+    assert problem.key == "success_criteria[2].stop_early.decide_within"
+    third["after"] = "second"
+    assert problems(success_criteria=[first, second, third], sandbox=records) == ()
+
+
+def test_doubts_about_early_stops() -> None:
+    armed = criterion("command_executed", command_pattern="x", stop_early={"on_pass": "stop"})
+    (doubt,) = load(success_criteria=[armed]).warnings
+    assert doubt.key == "success_criteria[0].stop_early"
+    assert "add require_success: true" in doubt.message
+    fine = [{**armed, "require_success": True}, {**armed, "max_count": 2}, {**armed, "stop_early": {}}]
+    assert load(success_criteria=fine).warnings == ()
+    (doubt,) = load(success_criteria=[EXISTS], stop_early=True).warnings
+    assert (doubt.key, "changes nothing" in doubt.message) == ("stop_early", True)
 
 
 def test_a_template_is_checked_only_with_a_row() -> None:

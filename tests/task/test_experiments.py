@@ -26,7 +26,7 @@ def _load(folder: Path, **content: Any) -> Experiment:
         ({"experiment_id": "A b"}, "experiment_id", "lowercase"),
         ({"variants": []}, "variants", "at least one"),
         ({"variants": [*VARIANTS, *VARIANTS]}, "variants[1].variant_id", "twice"),
-        ({"variants": [{"variant_id": "a", "sandbox": {}}]}, "variants[0].sandbox", "belongs under defaults"),
+        ({"variants": [{"variant_id": "a", "pre_run": []}]}, "variants[0].pre_run", "belongs under defaults"),
         ({"variants": [{"variant_id": "a", "initial_prompt": "x", "initial_prompt_file": "y"}]},
          "variants[0].initial_prompt_file", "exclude"),
         ({"defaults": {"repeats": 0}}, "defaults.repeats", "more than 0"),

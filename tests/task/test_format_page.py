@@ -19,9 +19,10 @@ from pytest_codereval.task import (
     sandbox_models,
     setting_models,
 )
-from pytest_codereval.task.agent_models import AGENT_MODELS, Plugin, ScriptStep, ToolStep, WriteStep
+from pytest_codereval.task.agent_models import AGENT_MODELS, Plugin
 from pytest_codereval.task.base import StrictModel
 from pytest_codereval.task.models import CRITERION_MODELS, FilePattern, JsonAssertion, StopEarly, Task
+from pytest_codereval.task.script_models import ScriptStep, ToolStep, WriteStep
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
 MODELS: list[type[BaseModel]] = [Task, FilePattern, JsonAssertion, StopEarly]

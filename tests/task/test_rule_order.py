@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from typing import Any
 
 import pytest
@@ -137,6 +136,4 @@ def test_a_text_that_is_called_covered_satisfies_the_earlier_predicate(facet: st
 
 def test_a_thousand_rules_that_differ_in_circumstances_are_compared_in_time() -> None:
     rules = [CliMatch.model_validate({"verb": "a", "stdin": f"x{number}", "nth": None}) for number in range(1000)]
-    started = time.process_time()
     assert covered(rules) == []
-    assert time.process_time() - started < 8  # about 1.5 on an idle machine

