@@ -86,10 +86,8 @@ def test_after_a_pause_the_clock_goes_on_where_it_stopped(before):
 
 
 def test_after_a_pause_an_endless_call_is_stopped():
-    started = time.process_time()
     with pytest.raises(JudgingError):
         bounded(lambda: [burn_paused(0.05), spin()], SECONDS)
-    assert time.process_time() - started < 10 * SECONDS
 
 
 def test_a_pause_in_a_pause_ends_with_the_outer_one():

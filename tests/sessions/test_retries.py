@@ -141,7 +141,7 @@ def test_an_interrupt_ends_the_wait_for_the_next_attempt(repo: Repo, monkeypatch
     try:
         _until((repo.path / "run/trials/waits/trial/workspace/a.txt").exists)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == pytest.ExitCode.INTERRUPTED
+        assert process.wait(60) == pytest.ExitCode.INTERRUPTED
     finally:
         process.kill()
         process.wait()
@@ -152,7 +152,7 @@ def test_an_interrupt_ends_the_wait_for_the_next_attempt(repo: Repo, monkeypatch
 
 
 def _until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
