@@ -65,6 +65,15 @@ def check(criterion: CliCalled, evidence: Evidence) -> Judgement:
     return _judge(criterion, Timeline(_in_line(parsed.invocations), evidence.cli_patterns, source))
 
 
+def live_polarities(criterion: CliCalled) -> frozenset[Verdict]:
+    """Return the verdicts that `live_verdict` can ever give for this criterion, whatever others it is ordered by."""
+    if posixpath.normpath(criterion.log) != DEFAULT_LOG:
+        return frozenset()
+    if criterion.max_count is not None:
+        return frozenset((Verdict.FAIL,) if criterion.pass_threshold > 0 else ())
+    return frozenset(() if criterion.before is not None else (Verdict.PASS,))
+
+
 def live_verdict(criterion: CliCalled, evidence: Evidence) -> Verdict | None:
     """The verdict that is certain after the calls made so far, whatever is called later; None while there is none.
 
@@ -83,8 +92,9 @@ def live_verdict(criterion: CliCalled, evidence: Evidence) -> Verdict | None:
     source = CallSource(live=True, options=evidence.invocations.options)
     timeline = Timeline(_in_line(evidence.invocations.invocations), evidence.cli_patterns, source)
     count = len(timeline.counting(criterion, sure=True))
+    polarities = live_polarities(criterion)
     if criterion.max_count is not None:
-        return Verdict.FAIL if count > criterion.max_count and criterion.pass_threshold > 0 else None
+        return Verdict.FAIL if count > criterion.max_count and Verdict.FAIL in polarities else None
     steady = not any(item.before for item in asked)
     return Verdict.PASS if steady and count >= criterion.min_count else None
 
@@ -125,7 +135,7 @@ def _timeline(asked: Sequence[CliCalled], evidence: Evidence) -> tuple[Timeline,
     """The recorded calls and those that the transcript alone tells of, and what the code of interpreters names."""
     log = evidence.invocations
     tools = log.recorded_tools & (_tools(asked) or log.recorded_tools)
-    recorded = RecordedCalls(log, evidence.trajectory, str(evidence.workspace.root))
+    recorded = RecordedCalls(log, evidence.trajectory, evidence.root)
     seen = [*_in_line(log.invocations), *claimed_calls(recorded, log, tools)]
     return Timeline(seen, evidence.cli_patterns, CallSource(options=log.options)), named_in_code(recorded, tools)
 

@@ -53,20 +53,29 @@ def check(criterion: CommandExecuted, evidence: Evidence) -> Judgement:
     )
 
 
+def live_polarities(criterion: CommandExecuted) -> frozenset[Verdict]:
+    """Return the verdicts that `live_verdict` can ever give for this criterion."""
+    if criterion.max_count is not None:
+        return frozenset((Verdict.FAIL,) if criterion.pass_threshold > 0 else ())
+    return frozenset((Verdict.PASS,) if criterion.min_count else ())
+
+
 def live_verdict(criterion: CommandExecuted, evidence: Evidence) -> Verdict | None:
     """Return the verdict that is already certain while the agent still works, else None.
 
     `evidence` is what there is so far: the trajectory of this attempt and the recorded calls. PASS once enough
     matching commands have certainly run, FAIL once more than `max_count` have; more evidence of the same attempt never
-    changes either, and the final verdict is the same.
+    changes either, and the final verdict is the same. How a call ends may show that its commands did not run, so one
+    that has not ended is not looked at.
     """
-    if evidence.trajectory is None or evidence.invocations.faults:
+    polarities = live_polarities(criterion)
+    if evidence.trajectory is None or evidence.invocations.faults or not polarities:
         return None
-    if criterion.max_count is None and criterion.min_count == 0:
-        return None
-    certain = len(_count(criterion, evidence).certain)
-    if criterion.max_count is not None:
-        return Verdict.FAIL if certain > criterion.max_count and criterion.pass_threshold > 0 else None
+    ended = tuple(call for call in evidence.trajectory.tool_calls if call.ended is not None or call.status != "unknown")
+    so_far = dataclasses.replace(evidence.trajectory, events=ended)
+    certain = len(_count(criterion, dataclasses.replace(evidence, trajectory=so_far)).certain)
+    if Verdict.FAIL in polarities:
+        return Verdict.FAIL if certain > (criterion.max_count or 0) else None
     return Verdict.PASS if certain >= criterion.min_count else None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from ..task.command_models import SkillTriggered
 from ..text import shorten
 from ..trajectory.model import ToolCall
+from .commands.per_call import per_call
 from .commands.shell_calls import shell_text
 from .contract import Evidence, Judgement, Verdict
 from .skills.folder import SkillFolder, is_called
@@ -42,18 +43,24 @@ def check(criterion: SkillTriggered, evidence: Evidence) -> Judgement:
     )
 
 
+def live_polarities(criterion: SkillTriggered) -> frozenset[Verdict]:
+    """Return the verdicts that `live_verdict` can ever give for this criterion."""
+    if criterion.expected_skill == criterion.skill_name:
+        return frozenset((Verdict.PASS,))
+    return frozenset((Verdict.FAIL,) if criterion.pass_threshold > 0 else ())
+
+
 def live_verdict(criterion: SkillTriggered, evidence: Evidence) -> Verdict | None:
     """Return the verdict that is already certain while the agent still works, else None.
 
     Once the skill was used nothing can take that back: PASS where it is expected, else FAIL. A call that has not ended
     may still fail, so it is no use yet.
     """
-    if evidence.trajectory is None:
+    polarities = live_polarities(criterion)
+    if evidence.trajectory is None or not polarities:
         return None
     ended = [call for call in evidence.trajectory.tool_calls if call.ended is not None or call.status != "unknown"]
-    if not any(_engagements(criterion.skill_name, ended)):
-        return None
-    return Verdict.PASS if criterion.expected_skill == criterion.skill_name else Verdict.FAIL
+    return next(iter(polarities)) if any(_engagements(criterion.skill_name, ended)) else None
 
 
 def _label(value: bool) -> str:
@@ -61,24 +68,27 @@ def _label(value: bool) -> str:
 
 
 def _engagements(skill: str, calls: Iterable[ToolCall]) -> Iterator[str]:
-    """Each call that loads the skill, or that reads something below the skill's folder, as text.
+    """Each call that loads the skill, or that reads something below the skill's folder, as text."""
+    return filter(None, (_engagement(call, skill) for call in calls))
 
-    A call that failed is none. One that did not end is one, since it asked for the skill.
+
+@per_call
+def _engagement(call: ToolCall, skill: str) -> str:
+    """How the call makes use of the skill, empty when it does not.
+
+    A call that failed does not. One that did not end does, since it asked for the skill.
     """
     folder = SkillFolder(skill)
-    for call in calls:
-        name = call.parameters.get("skill")
-        text = shell_text(call)
-        if text is not None:
-            if opens(call, text, folder):
-                yield f"{call.name} {shorten(text, SHOWN_LENGTH)}"
-        elif call.status == "error" or call.name in OTHER_TOOLS:
-            continue
-        elif call.name == SKILL_TOOL and isinstance(name, str) and is_called(name, skill):
-            yield f"{call.name} {name}"
-        else:
-            found = (value for value in _opened(call) if folder.has_below(forward_slashes(value)))
-            yield from (f"{call.name} {shorten(value, SHOWN_LENGTH)}" for value in list(found)[:1])
+    name = call.parameters.get("skill")
+    text = shell_text(call)
+    if text is not None:
+        return f"{call.name} {shorten(text, SHOWN_LENGTH)}" if opens(call, text, folder) else ""
+    if call.status == "error" or call.name in OTHER_TOOLS:
+        return ""
+    if call.name == SKILL_TOOL and isinstance(name, str) and is_called(name, skill):
+        return f"{call.name} {name}"
+    found = next((value for value in _opened(call) if folder.has_below(forward_slashes(value))), None)
+    return f"{call.name} {shorten(found, SHOWN_LENGTH)}" if found is not None else ""
 
 
 def _opened(call: ToolCall) -> Iterator[str]:

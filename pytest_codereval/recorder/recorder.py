@@ -199,6 +199,10 @@ class Recorder:
         """As `drain`, but the calls that come later are counted too."""
         return self._log_of(self._spool.so_far())
 
+    def seen(self) -> InvocationLog:
+        """As `so_far`, while the agent works: the calls that it has told of, without waiting for any other."""
+        return self._log_of(self._spool.seen())
+
     def _log_of(self, calls: Sequence[SpooledCall]) -> InvocationLog:
         faults = [*self._shim_faults(), *self._spool.check()]
         ours = [call for call in calls if call.tool in self._plans]

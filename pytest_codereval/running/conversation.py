@@ -10,16 +10,28 @@ from .. import clock
 from ..dialog.talk import make_talk
 from ..dialog.transcript import Ending
 from ..judging.outcomes import Status
+from ..trajectory.model import Event
 from ..trajectory.prices import PriceList
 from .attempt import Attempt, Plan
 from .between_turns import judge_between_turns
 from .books import Books
+from .early_stop import EarlyStopWatch
 
 
 class Conversation:
     """Held once in each attempt. Raises AgentError when the user's side cannot be played at all."""
 
-    def __init__(self, plan: Plan, attempt: Attempt, books: Books, prompt: str, prices: PriceList) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        attempt: Attempt,
+        books: Books,
+        prompt: str,
+        prices: PriceList,
+        watch: EarlyStopWatch | None = None,
+    ) -> None:
+        """`watch` may end it when the outcome is certain."""
+        self.watch = watch
         self._plan = plan
         self._attempt = attempt
         self._books = books
@@ -39,15 +51,24 @@ class Conversation:
                 said = talk.opening(deadline)
             while said is not None:
                 meter.begin_run()
-                self._attempt.run(said, deadline + self._not_the_agents, lambda: not meter.overrun)
+                if self.watch is not None:
+                    self.watch.begin_run()
+                self._attempt.run(said, deadline + self._not_the_agents, self._goes_on)
                 if self._attempt.failure is not None or meter.stop is not None:
                     talk.end(Ending.AGENT_STOPPED, self._answer)
+                    return
+                if self.watch is not None and self.watch.stop is not None:
+                    talk.end(Ending.STOPPED_EARLY, self._answer)
                     return
                 with self._off_the_clock():
                     if self._passes_already():
                         talk.end(Ending.CRITERIA_PASSED, self._answer)
                         return
                     said = talk.answer(self._answer, deadline + self._not_the_agents)
+
+    def _goes_on(self, event: Event) -> bool:
+        """Whether the agent may go on after what it just told."""
+        return not self._books.meter.overrun and (self.watch is None or self.watch.goes_on(event))
 
     @contextlib.contextmanager
     def _off_the_clock(self) -> Iterator[None]:
@@ -62,7 +83,10 @@ class Conversation:
         simulation = self._plan.spec.task.simulation
         if simulation is None or not simulation.enabled or simulation.check_criteria == "end_of_dialog":
             return False
-        decision = judge_between_turns(self._plan, self._attempt, self._books.trajectory(self._attempt.number))
+        if self._plan.execute_only:
+            return False
+        trajectory = self._books.trajectory(self._attempt.number)
+        decision = judge_between_turns(self._plan, self._attempt, trajectory, self._books.judges)
         self._between_turns.append(dataclasses.asdict(decision))
         return simulation.stop_on_criteria_pass and decision.status is Status.PASSED
 

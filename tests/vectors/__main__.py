@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_codereval.errors import CoderEvalError
 from pytest_codereval.judging.bounded import bounded
 
-from .kinds import LATER, RUNNERS
+from .kinds import RUNNERS
 from .outcome import Outcome, Vector, agrees
 from .rules import justification
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = {path.stem: path for path in sorted(options.directory.glob("*.jsonl"))}
     only = {name.removesuffix(".jsonl") for name in options.only}
     skip = {name.removesuffix(".jsonl") for name in options.skip}
-    unknown = sorted((only - files.keys()) | (skip - files.keys() - RUNNERS.keys() - LATER))
+    unknown = sorted((only - files.keys()) | (skip - files.keys() - RUNNERS.keys()))
     if not files or unknown:
         missing = ", ".join(unknown) or "*.jsonl"
         print(f"vectors: no file {missing} in {options.directory}", file=sys.stderr)
@@ -60,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _compare_file(name: str, path: Path, total: Tally) -> None:
     if name not in RUNNERS:
-        reason = "not available yet" if name in LATER else "unknown kind of vectors"
-        print(f"{name}: left out, {reason}")
+        print(f"{name}: left out, unknown kind of vectors")
         return
     tally = Tally()
     lines = list(_differences(name, path, tally))

@@ -9,20 +9,17 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from pytest_codereval.criteria import command_executed, skill_triggered
 from pytest_codereval.criteria.commands.command_text import normalise
-from pytest_codereval.criteria.registry import checker
+from pytest_codereval.criteria.registry import checker, live
 from pytest_codereval.errors import JudgingError
 from pytest_codereval.recorder.argv import ArgvPattern, flag_test, is_number, matches, split_argv
 from pytest_codereval.recorder.log import parse_log
 
+from .early_stop import early_stop, early_stop_validate
 from .evidence import evidence_of
 from .models import model_named
 from .outcome import Outcome, Vector
 from .shims import record_cli_shim
-
-LATER = frozenset({"early_stop", "early_stop_validate"})
-"""Kinds that this package does not have yet."""
 
 
 def _criterion(vector: Vector) -> Outcome:
@@ -119,7 +116,9 @@ def _live_verdict(vector: Vector) -> Outcome:
         return Outcome("refused", reason=_first_problem(error))
     with tempfile.TemporaryDirectory() as root:
         evidence = evidence_of(vector, Path(root).resolve())
-        verdict = _LIVE[criterion.type].live_verdict(criterion, evidence)
+        look = live(criterion.type)
+        assert look is not None
+        verdict = look(criterion, evidence)
     return Outcome("answered", {"verdict": verdict.value if verdict else "undecided"})
 
 
@@ -146,8 +145,6 @@ def _shell_normalize(vector: Vector) -> Outcome:
     return Outcome("answered", {"text": normalise(vector["text"])})
 
 
-_LIVE: Mapping[str, Any] = {"command_executed": command_executed, "skill_triggered": skill_triggered}
-
 RUNNERS: Mapping[str, Callable[[Vector], Outcome]] = {
     "argv_match": _argv_match,
     "argv_split": _argv_split,
@@ -155,6 +152,8 @@ RUNNERS: Mapping[str, Callable[[Vector], Outcome]] = {
     "cli_called": _criterion,
     "command_executed": _criterion,
     "commands_efficiency": _criterion,
+    "early_stop": early_stop,
+    "early_stop_validate": early_stop_validate,
     "file_check": _criterion,
     "file_contains": _criterion,
     "file_exists": _criterion,

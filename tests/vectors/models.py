@@ -5,7 +5,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = ("models", "file_models", "command_models", "sandbox_models", "setting_models", "agent_models")
+from pytest_codereval.criteria.registry import use_kinds
+from pytest_codereval.criteria.vendor import KINDS
+
+use_kinds(KINDS)
+
+_MODULES = (
+    *("task.models", "task.file_models", "task.command_models", "task.sandbox_models"),
+    *("task.setting_models", "task.agent_models", "criteria.vendor"),
+)
 _RENAMED = {
     "TaskDefinition": "Task",
     "RecordedCli": "RecordedTool",
@@ -23,7 +31,7 @@ def model_named(name: str) -> Any:
     wanted = _RENAMED.get(name, name)
     names = {wanted, wanted.removesuffix("Criterion"), "".join(part.capitalize() for part in wanted.split("_"))}
     for module_name in _MODULES:
-        module = importlib.import_module(f"pytest_codereval.task.{module_name}")
+        module = importlib.import_module(f"pytest_codereval.{module_name}")
         for candidate in names:
             if hasattr(module, candidate):
                 return getattr(module, candidate)

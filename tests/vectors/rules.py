@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from pytest_codereval.criteria.json_strict import equal
 
-from . import repairs
+from . import early_stop_rules, repairs
 from .evidence import is_system_error
 from .kinds import RUNNERS, model_of, run_model
 from .models import model_named
@@ -109,7 +109,7 @@ def _unnamed(value: Any) -> Any:
 
 
 def _wrongly_accepted(vector: Vector, outcome: Outcome) -> bool:
-    return outcome.how == "answered" and vector["expected"].get("accepted") is False
+    return outcome.how == "answered" and vector["expected"].get("accepted") is False and "model" in vector
 
 
 def _recordable_tool(kind: str, vector: Vector, outcome: Outcome) -> bool:
@@ -210,6 +210,11 @@ def _skill_repair(repair: repairs.Repair) -> Applies:
     return applies
 
 
+def _unfinished(kind: str, vector: Vector, outcome: Outcome) -> bool:
+    in_verdict = _skill_repair(repairs.with_ended_calls)
+    return in_verdict(kind, vector, outcome) or early_stop_rules.unfinished_call(kind, vector, outcome)
+
+
 def _json_texts(vector: Vector) -> list[str]:
     return [text for text in vector.get("files", {}).values() if isinstance(text, str)]
 
@@ -308,6 +313,9 @@ RULES = (
     Rule("true-is-not-1", _some_assertion(_true_beside_one)),
     Rule("integer-is-a-type", _some_assertion(_whole_number)),
     Rule("answers-are-out-of-reach", _answers_out_of_reach),
-    Rule("unfinished-call-decides-nothing", _skill_repair(repairs.with_ended_calls)),
+    Rule("unfinished-call-decides-nothing", _unfinished),
     Rule("listing-is-no-use", _skill_repair(repairs.with_read_folders)),
+    Rule("call-without-end-is-a-call", early_stop_rules.call_without_end),
+    Rule("turns-of-each-run", early_stop_rules.turns_of_each_run),
+    Rule("fault-not-recorded", early_stop_rules.fault_not_recorded),
 )

@@ -75,12 +75,6 @@ def test_only_and_skip_choose_files():
     assert "json_check: " in rest.stdout
 
 
-@needs_shared
-def test_kinds_of_later_issues_say_so():
-    done = compare(SHARED, "--only", "early_stop")
-    assert done.stdout.startswith("early_stop: left out, not available yet\n")
-
-
 def test_difference_is_listed_and_counts(tmp_path):
     write(
         tmp_path,
@@ -227,6 +221,43 @@ def recorded(argv: list[str], reply: str, **record: Any) -> dict[str, Any]:
     return {"entry": entry, "argv": argv, "expected": {"exit": 1, "stdout": "", "stderr": "no\n", "record": record}}
 
 
+USED = {"kind": "tool_end", "id": "u", "tool": "Skill", "parameters": {"skill": "a"}, "status": "ok"}
+BEGUN = {**{key: value for key, value in USED.items() if key != "status"}, "kind": "tool_start"}
+AGAIN = [{"kind": "agent_start"}, {"kind": "turn_start"}]
+NEEDS_A = {"type": "skill_triggered", "skill_name": "a", "expected_skill": "a", "stop_early": {"on_pass": "stop"}}
+NOT_STOPPED = {"first_stop_event_index": None, "disarmed": False, "info": None}
+
+
+def stopped(index, events, **info):
+    """A vector that expects the use of a skill to end the run at this event."""
+    found = {
+        "armed_criteria": ["skill_triggered: a activation"],
+        "deciding_criterion_type": "skill_triggered",
+        "gate_threshold": 1.0,
+        "reason": "criterion_passed",
+        "sdk_turn_index": 1,
+        "tool_call_index": 1,
+        "turns_remaining_at_stop": 8,
+    }
+    return {
+        "armed": [NEEDS_A],
+        "gate_threshold": 1.0,
+        "max_turns": 9,
+        "events": [*AGAIN, *events],
+        "expected": {"fired": True, "first_stop_event_index": index, "disarmed": False, "info": {**found, **info}},
+    }
+
+
+def validated(agent, accepted):
+    return {
+        "criteria": [NEEDS_A],
+        "run_limits": None,
+        "agent": agent,
+        "simulation": False,
+        "expected": {"accepted": accepted},
+    }
+
+
 KINDS = [
     ("unknown-top-level-key", "model_accept", accepted("TaskDefinition", **task(no_such_key=1))),
     (
@@ -351,6 +382,14 @@ KINDS = [
         "live_verdict",
         skill({"verdict": "pass"}, None, "Read", file_path="skills/a/x"),
     ),
+    ("unfinished-call-decides-nothing", "early_stop", stopped(2, [BEGUN])),
+    ("call-without-end-is-a-call", "early_stop", stopped(3, [{**USED, "id": "x", "status": "unresolved"}, USED])),
+    ("turns-of-each-run", "early_stop", stopped(4, [*AGAIN, USED], sdk_turn_index=2, turns_remaining_at_stop=7)),
+    (
+        "fault-not-recorded",
+        "early_stop",
+        {**stopped(2, [USED]), "expected": {"fired": False, **NOT_STOPPED, "disarmed": True}},
+    ),
     ("listing-is-no-use", "live_verdict", skill({"verdict": "pass"}, "success", "Bash", command="ls skills/a/")),
     ("listing-is-no-use", "skill_triggered", skill({"score": 1.0}, "success", "Bash", command="ls -l /x/skills/a/")),
 ]
@@ -366,6 +405,13 @@ def test_each_rule_is_tried():
 
 
 BESIDE = [
+    ("early_stop", stopped(2, [BEGUN], reason="criterion_failed")),
+    ("early_stop", stopped(2, [{**BEGUN, "parameters": {"skill": "b"}}])),
+    ("early_stop", stopped(2, [USED], tool_call_index=2)),
+    ("early_stop", stopped(2, [USED], turns_remaining_at_stop=3)),
+    ("early_stop", {**stopped(2, [USED]), "expected": {"fired": False, **NOT_STOPPED}}),
+    ("early_stop_validate", validated("claude-code", False)),
+    ("early_stop_validate", validated("none", True)),
     ("live_verdict", skill({"verdict": "fail"}, None, "Skill", skill="a")),
     ("live_verdict", skill({"verdict": "pass"}, None, "Skill", skill="b")),
     ("live_verdict", skill({"verdict": "pass"}, "success", "Bash", command="ls skills/b/")),

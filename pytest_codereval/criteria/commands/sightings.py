@@ -70,7 +70,7 @@ def sightings(criterion: CommandExecuted, evidence: Evidence) -> Iterator[Sighti
             yield from _guarded(_whole_call, criterion, call)
         return
     asked = asked_by(criterion, log.options.get(criterion.command.tool, ()) if criterion.command else ())
-    recorded = RecordedCalls(log, evidence.trajectory, str(evidence.workspace.root))
+    recorded = RecordedCalls(log, evidence.trajectory, evidence.root)
     helping: list[TypedCommand] = []
     for call in chosen:
         text = shell_text(call)
