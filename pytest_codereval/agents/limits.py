@@ -137,16 +137,16 @@ class Meter:
                 self._senseless.add(key)
                 self._turns.discard(key)
 
-    def refuse_unknown(self) -> None:
+    def refuse_unknown(self, *, cut: bool = False) -> None:
         """Raise AgentError(USAGE_UNKNOWN or UNPRICED) when a cap was not reached only as far as is known.
 
         Replies that broke off count by what they told, and the sums are marked as incomplete. So do those that were
-        under way when the agent was stopped.
+        under way when the agent was stopped: at a cap, or (`cut`) because the outcome was certain.
         """
         if self.stop is not None:
             return
         for key, call in list(self._calls.items()):
-            if key not in self._broken:
+            if key not in self._broken and (call.complete or not cut):
                 self._refuse_unknown(call)
 
     def _refuse_unknown(self, call: ModelCall) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import AgentError, Cause
 from ..trajectory.model import Event
@@ -26,6 +26,18 @@ def time_is_up(what: str) -> AgentError:
 
 
 @dataclasses.dataclass(frozen=True)
+class OwnTool:
+    """A tool that the harness itself carries out, outside the sandbox.
+
+    `definition` is as the Messages API takes it. `run` takes the input of a call and returns whether it succeeded, and
+    what the agent is told.
+    """
+
+    definition: Mapping[str, Any]
+    run: Callable[[Mapping[str, object]], tuple[bool, str]]
+
+
+@dataclasses.dataclass(frozen=True)
 class Job:
     """All that an agent gets to know.
 
@@ -34,7 +46,8 @@ class Job:
     folder of the trial's record for what the agent's program printed. `skills` are the copies of its plugins.
     `max_turns` is the cap on replies of a model in one run. `patience` multiplies the waits before a failed call of the
     model is made again. `limited` takes at once for how many seconds the model's provider asks to wait (None: unknown);
-    it is for a run that can tell its ModelFault only later.
+    it is for a run that can tell its ModelFault only later. `own_tools` are there beside the agent's tools; only the
+    agent `anthropic` can have any.
     """
 
     task: Task
@@ -48,6 +61,7 @@ class Job:
     admit: Callable[[bool], bool] = lambda main: True
     patience: float = 1.0
     limited: Callable[[float | None], None] = lambda seconds: None
+    own_tools: tuple[OwnTool, ...] = ()
 
 
 class Agent(Protocol):

@@ -21,7 +21,7 @@ SHOWN_LENGTH = 100
 def check(criterion: ClassificationMatch, evidence: Evidence) -> Judgement:
     """Score 1 when the file's text, without surrounding space, is the expected label; else 0. Always gives labels."""
     observed, what = _observed(criterion, evidence)
-    expected = _canonical(criterion.expected_label, criterion) or criterion.expected_label
+    expected = criterion.expected()
     return Judgement(
         float(observed == expected),
         f"{what}; expected {expected!r}",
@@ -38,15 +38,7 @@ def _observed(criterion: ClassificationMatch, evidence: Evidence) -> tuple[str, 
         return (OTHER_LABEL if evidence.workspace.exists(criterion.path) else NO_LABEL), str(error)
     if not text:
         return NO_LABEL, f"{criterion.path}: empty"
-    label = _canonical(text, criterion)
+    label = criterion.canonical(text)
     if label is None:
         return OTHER_LABEL, f"{criterion.path}: {shorten(text, SHOWN_LENGTH)!r} is none of the allowed labels"
     return label, f"{criterion.path}: label {label!r}"
-
-
-def _canonical(text: str, criterion: ClassificationMatch) -> str | None:
-    """Return the allowed label that `text` spells, or None."""
-    if criterion.case_sensitive:
-        return text if text in criterion.allowed_labels else None
-    folded = text.casefold()
-    return next((label for label in criterion.allowed_labels if label.casefold() == folded), None)

@@ -13,6 +13,7 @@ from ..trajectory.model import Trajectory
 if TYPE_CHECKING:
     from ..sandbox.protocol import ProcessResult
     from ..sandbox.workspace import Workspace
+    from .judges.desk import JudgeDesk
 
 
 class Verdict(enum.StrEnum):
@@ -46,6 +47,15 @@ class Evidence:
     """The staged reference as a Workspace, or None."""
     cli_patterns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """The models of the task's cli_called criteria that have a name, by that name."""
+    desk: JudgeDesk | None = None
+    """Where judges work; None where none can be asked."""
+    known_as: str = ""
+    """The path that the agent knew the workspace by, where that is another one than the path of `workspace`."""
+
+    @property
+    def root(self) -> str:
+        """The path of the workspace in what the agent did."""
+        return self.known_as or str(self.workspace.root)
 
     @property
     def final_answer(self) -> str:
@@ -67,6 +77,8 @@ class Judgement:
     note: str = ""
     label: str | None = None
     expected_label: str | None = None
+    judge: Mapping[str, Any] | None = None
+    """How a model came to it, as plain data: model, scores, findings, usage, transcript."""
 
 
 Checker = Callable[[Any, Evidence], Judgement]
@@ -93,6 +105,9 @@ class CriterionResult:
     expected_label: str | None = None
     duration: float = 0.0
     suite_thresholds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    judge: Mapping[str, Any] | None = None
+    advisory: bool = False
+    """The run was stopped early by others, which decide; it is judged and shown, and does not count."""
 
     def as_record(self) -> dict[str, object]:
         """The fields as plain data."""

@@ -16,6 +16,7 @@ class Ending(enum.StrEnum):
     COST_BUDGET = "cost_budget"
     EMPTY_REPLY = "empty_reply"
     CRITERIA_PASSED = "criteria_passed"
+    STOPPED_EARLY = "stopped_early"
     AGENT_STOPPED = "agent_stopped"
     FAULT = "fault"
 

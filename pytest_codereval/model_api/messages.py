@@ -12,7 +12,7 @@ from .. import clock
 from ..errors import AgentError, Cause
 from ..trajectory.model import ModelCall, ModelFault
 from .assembly import Assembly, Reply
-from .credentials import credentials
+from .credentials import Credentials, credentials
 from .faults import presentable
 from .patience import tried_again, wait_after
 from .stream import Connection, DeadlineError, Exchange, Fault
@@ -26,17 +26,26 @@ Tell = Callable[[ModelCall | ModelFault], None]
 class MessagesApi:
     """The API as one trial uses it. One call at a time."""
 
-    def __init__(self, base_url: str | None = None, *, first_wait: float = 1.0) -> None:
-        """`first_wait`: seconds before the second try of a call.
+    def __init__(self, base_url: str | None = None, *, first_wait: float = 1.0, own: Credentials | None = None) -> None:
+        """`first_wait`: seconds before the second try of a call; `own` are other credentials than the environment's.
 
         Raises AgentError: NO_CREDENTIALS, or CONFIGURATION for a base URL that cannot be used.
         """
-        self._credentials = credentials("anthropic", base_url)
+        self._credentials = own or credentials("anthropic", base_url)
         self._first_wait = first_wait
         try:
-            self._connection: Connection | None = Connection(self._credentials)
+            self._connection: Connection | None = self._connect()
         except Fault as fault:
             raise AgentError(fault.cause, presentable(str(fault))) from None
+
+    def _connect(self) -> Connection:
+        return Connection(self._credentials)
+
+    def _exchange(self, connection: Connection, request: Mapping[str, Any], deadline: float) -> Exchange:
+        return Exchange(connection, request, deadline)
+
+    def _assembly(self) -> Assembly:
+        return Assembly()
 
     def ask(self, request: Mapping[str, Any], deadline: float, tell: Tell) -> Reply:
         """Send `request` (the body of POST /v1/messages without `stream`) and return the whole reply.
@@ -59,9 +68,9 @@ class MessagesApi:
         if deadline <= clock.monotonic():
             raise AgentError(Cause.TURN_TIMEOUT, "no time is left to ask the model")
         if self._connection is None:
-            self._connection = Connection(self._credentials)
-        exchange = Exchange(self._connection, request, deadline)
-        report = _Report(tell, request)
+            self._connection = self._connect()
+        exchange = self._exchange(self._connection, request, deadline)
+        report = _Report(tell, request, self._assembly())
         reusable = False
         try:
             for event in exchange.events():
@@ -97,8 +106,8 @@ class MessagesApi:
 class _Report:
     """What is told of one try, exactly once."""
 
-    def __init__(self, tell: Tell, request: Mapping[str, Any]) -> None:
-        self.assembly = Assembly()
+    def __init__(self, tell: Tell, request: Mapping[str, Any], assembly: Assembly) -> None:
+        self.assembly = assembly
         self._tell = tell
         self._model = request.get("model")
         self._started = clock.now()

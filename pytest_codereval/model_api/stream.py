@@ -69,6 +69,10 @@ class DeadlineError(Exception):
 class Connection:
     """A client of the API and its open sockets. Used by one request at a time; the thread that uses it closes it."""
 
+    path = "/v1/messages"
+    streams = True
+    """Whether the reply is asked for as a stream of events."""
+
     def __init__(self, credentials: Credentials) -> None:
         """Raises Fault for a base URL that cannot be used."""
         import anthropic
@@ -82,16 +86,21 @@ class Connection:
             event_hooks={"request": [self._prepare], "response": [_bound]},
         )
         try:
-            self._client = anthropic.Anthropic(
-                api_key=credentials.key,
-                base_url=credentials.base_url,
-                max_retries=0,
-                open_telemetry=False,
-                http_client=client,
-            )
+            self._client = self._client_over(client)
         except Exception as error:
             client.close()
             raise _as_fault(error) from None
+
+    def _client_over(self, client: httpx2.Client) -> anthropic.Anthropic | anthropic.AnthropicBedrock:
+        import anthropic
+
+        return anthropic.Anthropic(
+            api_key=self._credentials.key,
+            base_url=self._credentials.base_url,
+            max_retries=0,
+            open_telemetry=False,
+            http_client=client,
+        )
 
     def post(self, request: Mapping[str, Any], timeout: float) -> httpx2.Response:
         """Send `request` and return the open reply; `timeout` (seconds) holds for each single wait."""
@@ -99,9 +108,9 @@ class Connection:
         import httpx2
 
         stream: anthropic.Stream[object] = self._client.post(
-            "/v1/messages",
+            self.path,
             cast_to=object,
-            body={**request, "stream": True},
+            body={**request, "stream": True} if self.streams else dict(request),
             options={"timeout": httpx2.Timeout(timeout, connect=min(timeout, _CONNECT))},
             stream=True,
             stream_cls=anthropic.Stream[object],
@@ -197,12 +206,7 @@ class Exchange:
         left = self._deadline - clock.monotonic()
         response = self._connection.post(self._request, timeout=max(min(left + 1, SILENCE), 0.1))
         try:
-            kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
-            if kind not in ("text/event-stream", ""):
-                raise Fault(
-                    Cause.API_FAULT, f"expected a stream of events, found {kind[:80]!r}", status=200, asked=True
-                )
-            yield from _decoded(response.iter_bytes())
+            yield from self._events_of(response)
         except Fault:
             raise
         except Exception as error:
@@ -211,6 +215,32 @@ class Exchange:
             raise fault from error
         finally:
             response.close()
+
+    def _events_of(self, response: httpx2.Response) -> Iterator[Mapping[str, Any]]:
+        kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind not in ("text/event-stream", ""):
+            raise Fault(Cause.API_FAULT, f"expected a stream of events, found {kind[:80]!r}", status=200, asked=True)
+        yield from _decoded(response.iter_bytes())
+
+
+class WholeExchange(Exchange):
+    """One try whose reply is one JSON object, told as a single event."""
+
+    def _events_of(self, response: httpx2.Response) -> Iterator[Mapping[str, Any]]:
+        data = bytearray()
+        for piece in response.iter_bytes():
+            data += piece
+            _refuse_longer(len(data))
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise Fault(Cause.API_FAULT, "the reply is no JSON object", status=200, asked=True)
+        if value.get("error"):
+            cause, message, retry_after = fault_of_response(200, {}, value)
+            raise Fault(cause, message, status=200, retry_after=retry_after, asked=True)
+        yield value
 
 
 @functools.cache
@@ -242,14 +272,19 @@ def _bound(response: httpx2.Response) -> None:
     response.stream = Bounded()
 
 
+def _refuse_longer(size: int) -> None:
+    """What is sent is bounded, but it may be compressed."""
+    if size > LONGEST_REPLY:
+        raise Fault(Cause.API_FAULT, f"the reply is longer than {LONGEST_REPLY} bytes", status=200, asked=True)
+
+
 def _decoded(pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
     """The `data` of each server-sent event, which has to be a JSON object. What comes after the last one is dropped."""
     splitter = EventSplitter()
     size = 0
     for piece in pieces:
         size += len(piece)
-        if size > LONGEST_REPLY:
-            raise Fault(Cause.API_FAULT, f"the reply is longer than {LONGEST_REPLY} bytes", status=200, asked=True)
+        _refuse_longer(size)
         yield from map(_object, splitter.feed(piece))
     yield from map(_object, splitter.finish())
 

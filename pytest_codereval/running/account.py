@@ -14,6 +14,7 @@ def notes_of(attempt: Attempt | None) -> dict[str, object]:
     sandbox = attempt.sandbox if attempt else None
     return {
         "workspace": dataclasses.asdict(attempt.manifest) if attempt and attempt.manifest else None,
+        "workspace_root": str(sandbox.files.root) if sandbox else None,
         "graded_workspace": records.describe_graded(sandbox.graded if sandbox else None),
         "pre_run": [hook.described() for hook in (attempt.pre_runs if attempt else ())],
         "left_out_of_templates": list(attempt.left_out_of_templates) if attempt else [],

@@ -60,6 +60,7 @@ class Plan:
     patience: float
     limited: Callable[[float | None], None]
     choice: Choice = dataclasses.field(default_factory=Choice)
+    execute_only: bool = False
 
     @property
     def answer_keys(self) -> tuple[Path, ...]:
@@ -237,10 +238,10 @@ class Attempt:
 
     # -- agent
 
-    def run(self, prompt: str, deadline: float, keep_on: Callable[[], bool]) -> None:
+    def run(self, prompt: str, deadline: float, keep_on: Callable[[Event], bool]) -> None:
         """Let the agent work on `prompt`, until `deadline` at most, as long as `keep_on`. Its failure is kept.
 
-        Raises TrialError when the sandbox failed.
+        `keep_on` is asked after each event was told. Raises TrialError when the sandbox failed.
         """
         limits = self._task.run_limits
         turn = clock.monotonic() + ((limits and limits.turn_timeout) or TURN_TIMEOUT)
@@ -250,7 +251,7 @@ class Attempt:
         try:
             for event in events:
                 self._take(event)
-                if not keep_on():
+                if not keep_on(event):
                     break
         except AgentError as error:
             if error.cause is Cause.TURN_TIMEOUT and deadline <= turn:

@@ -13,13 +13,15 @@ from ..sandbox.protocol import Phase
 from ..trajectory.model import Trajectory
 from .attempt import Attempt, Plan
 from .evidence import evidence_in
+from .judge_accounts import JudgeAccounts
+from .judge_desk import desk_for
 
 
-def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | None) -> Decision:
+def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | None, judges: JudgeAccounts) -> Decision:
     """How the trial would end if its agent stopped now. Every process that the agent left running is killed.
 
     HOME, TMPDIR and the virtual environment of `pre_run` are not there, so a criterion that needs them does not pass
-    before the end. Raises TrialError when the agent tampered with anything.
+    before the end. `judges` pay for judges. Raises TrialError when the agent tampered with anything.
     """
     task = plan.spec.task
     assert attempt.sandbox is not None, "stage() comes first"
@@ -42,5 +44,6 @@ def judge_between_turns(plan: Plan, attempt: Attempt, trajectory: Trajectory | N
         material.hide()
         place.begin_grading()
         environment = material.reveal()
-        evidence = evidence_in(place, task, trajectory, log, environment, material.reference_workspace())
+        reference, desk = material.reference_workspace(), desk_for(plan, judges)
+        evidence = evidence_in(place, task, trajectory, log, environment, reference, desk)
         return decide(judge(task.success_criteria, evidence, material.verify))

@@ -10,6 +10,7 @@ from ..agents.limits import Meter
 from ..errors import Cause
 from ..trajectory.model import Event, ModelCall, ModelFault, Trajectory
 from ..trajectory.spending import Spending, spending
+from .judge_accounts import JudgeAccounts
 from .session import Session, Spender
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ NO_ADVICE = 1.0
 
 
 class Books:
-    """`meter` keeps the limits of the trial. `provider` is the one whose rate its agent shares, once that is known."""
+    """`meter` keeps the limits of the trial. `provider` is the one whose rate its agent shares, once that is known.
+
+    `judges` are the accounts of what judges use, which is no part of the limits.
+    """
 
     def __init__(self, task: Task, trial_id: str, session: Session) -> None:
         self.meter = Meter(task.run_limits, session.prices, session.has_budget)
@@ -33,6 +37,7 @@ class Books:
         self._events: dict[tuple[object, ...], Event] = {}
         self._entered: dict[tuple[Spender, int, str], float] = {}
         self._simulated_calls: list[ModelCall] = []
+        self.judges = JudgeAccounts(trial_id, session)
 
     def tell(self, event: Event) -> None:
         """Keep an event of the agent; a later one with the id of an earlier one of its kind takes that one's place.

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..criteria.contract import Evidence
+from ..criteria.judges.desk import JudgeDesk
 from ..recorder.invocation import InvocationLog
 from ..sandbox.protocol import ProcessResult, Sandbox
 from ..sandbox.workspace import Workspace
@@ -25,6 +26,7 @@ def evidence_in(
     log: InvocationLog,
     environment: Mapping[str, str] = MappingProxyType({}),
     reference: Workspace | None = None,
+    desk: JudgeDesk | None = None,
 ) -> Evidence:
     """The evidence of a trial. Its shell works in GRADE with `environment`, as the grading material reveals it."""
     return Evidence(
@@ -33,6 +35,7 @@ def evidence_in(
         invocations=log,
         shell=functools.partial(_shell, sandbox, environment),
         reference=reference,
+        desk=desk,
         cli_patterns={c.name: c for c in task.success_criteria if c.type == "cli_called" and c.name},
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -45,7 +44,5 @@ def test_endless_pattern_is_an_error_in_seconds(judge, workspace, name):
     (workspace / "cli_mocks").mkdir()
     record = {"tool": "t", "argv": ["--f", TEXT], "exit": 0}
     (workspace / "cli_mocks" / "calls.jsonl").write_text(json.dumps(record) + "\n")
-    started = time.process_time()
     with pytest.raises(JudgingError, match=r"took more than 0\.3 s of CPU time"):
         bounded(lambda: judge(calls=[call("Bash", command=TEXT)], **CASES[name]), SECONDS)
-    assert time.process_time() - started < 10 * SECONDS

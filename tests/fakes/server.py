@@ -277,7 +277,7 @@ class Server(ThreadingHTTPServer):
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        until = time.monotonic() + 5
+        until = time.monotonic() + 30
         while self._open and time.monotonic() < until:
             time.sleep(0.005)
 

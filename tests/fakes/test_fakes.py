@@ -285,7 +285,7 @@ def test_a_slow_reply_comes_byte_by_byte_and_is_charged_at_its_end() -> None:
 
 @pytest.mark.parametrize(
     "silent",
-    [fault("hang"), fault("hang", after=2), fault("slow_drip", seconds=60), say("late", delay=60)],
+    [fault("hang"), fault("hang", after=2), fault("slow_drip", seconds=600), say("late", delay=600)],
     ids=["hang", "hang-in-stream", "slow_drip", "delay"],
 )
 def test_closing_ends_every_wait(silent: Any) -> None:
@@ -301,9 +301,8 @@ def test_closing_ends_every_wait(silent: Any) -> None:
         thread = threading.Thread(target=client)
         thread.start()
         fake.wait_for(1)
-        began = time.monotonic()
-    thread.join(10)
-    assert time.monotonic() - began < 5
+    thread.join(60)
+    assert not thread.is_alive()
     assert isinstance(ended[0], http.client.HTTPException | OSError)
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", urlsplit(fake.url).port or 0), 1).close()
@@ -316,7 +315,7 @@ def test_a_client_that_leaves_frees_the_fake_at_once() -> None:
         connection.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
         assert connection.recv(10)
         connection.close()
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not fake.unfinished and time.monotonic() < until:
             time.sleep(0.01)
         assert len(fake.unfinished) == 1

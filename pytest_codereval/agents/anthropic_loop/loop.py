@@ -47,6 +47,8 @@ class TheAgent:
         usable = permitted(config.allowed_tools, config.disallowed_tools)
         skills = Skills(job.sandbox, job.skills.skills)
         self._tools = Toolbox(job.sandbox, skills, usable)
+        for tool in job.own_tools:
+            self._tools.add_own(tool)
         self._job = job
         self._request = _settings(config) | {
             "model": job.model,

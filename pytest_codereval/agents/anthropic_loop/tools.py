@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..protocol import OwnTool
 from .editor import Editor, as_common_call
 from .outcome import InvalidInput, Outcome, error
 from .shell import Shell
@@ -36,6 +37,15 @@ class Toolbox:
             self._add(EDITOR, editor.run)
         if "Skill" in permitted and skills:
             self._add(SKILL, skills.run)
+
+    def add_own(self, tool: OwnTool) -> None:
+        """Offer a tool of the harness."""
+
+        def run(parameters: Mapping[str, object], deadline: float) -> Outcome:
+            succeeded, said = tool.run(parameters)
+            return Outcome("success" if succeeded else "error", said)
+
+        self._add(tool.definition, run)
 
     def _add(self, definition: Mapping[str, Any], run: Run) -> None:
         self._tools[definition["name"]] = (definition, run)
