@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..task.layering import DEFAULTS_FILE
 from .resolving import resolved
 from .run_task import run_task
 
@@ -47,7 +48,7 @@ CoderEvalWarning.__module__ = "pytest_codereval"
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.suffix not in SUFFIXES:
+    if file_path.suffix not in SUFFIXES or file_path.name == DEFAULTS_FILE:
         return None
     if parent.session.isinitpath(file_path) or is_claimed(file_path, parent.config):
         return TaskFile.from_parent(parent, path=file_path)
@@ -56,6 +57,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 def is_claimed(path: Path, config: pytest.Config) -> bool:
     """Whether a YAML file is a task file by its text or by the ini file."""
+    if path.name == DEFAULTS_FILE:
+        return False
     if _is_named(path, config):
         return True
     try:

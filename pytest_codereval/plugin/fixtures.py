@@ -17,6 +17,7 @@ from .handlers import find_by_name
 from .resolving import resolved
 
 if TYPE_CHECKING:
+    from ..again.stored import StoredTrial
     from ..criteria.contract import CriterionResult
     from ..judging.gate import Decision
     from ..recorder.invocation import InvocationLog
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ..trajectory.model import Trajectory
     from ..trial import Trial
 
-TRIALS = pytest.StashKey[list["Trial"]]()
+TRIALS = pytest.StashKey["list[Trial | StoredTrial]"]()
 """The trials that an item has run, in order."""
 
 
@@ -40,7 +41,7 @@ class CriteriaNotJudged(Exception):
 class TrialRun:
     """A trial after its seal: the agent is dead, nothing changes any more, the evidence can be looked at."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial | StoredTrial) -> None:
         self._trial = trial
 
     @property
@@ -143,14 +144,16 @@ def codereval_run_task(request: pytest.FixtureRequest) -> Callable[..., TrialRun
 
 def _run(request: pytest.FixtureRequest, spec: TrialSpec) -> TrialRun:
     __tracebackhide__ = True
-    trial = make_trial(request.config, spec, functools.partial(find_by_name, request, spec.path.parent))
-    request.node.stash.setdefault(TRIALS, []).append(trial)
+    trials = request.node.stash.setdefault(TRIALS, [])
+    item = request.node.nodeid + (f"#{len(trials) + 1}" if trials else "")
+    trial = make_trial(request.config, spec, functools.partial(find_by_name, request, spec.path.parent), item)
+    trials.append(trial)
     request.node.addfinalizer(lambda: _finish(request, trial))
     _execute(trial)
     return TrialRun(trial)
 
 
-def _execute(trial: Trial) -> None:
+def _execute(trial: Trial | StoredTrial) -> None:
     __tracebackhide__ = True
     from ..errors import TrialError
     from ..judging.outcomes import CAUSES, OUTCOMES
@@ -163,7 +166,7 @@ def _execute(trial: Trial) -> None:
         raise
 
 
-def _finish(request: pytest.FixtureRequest, trial: Trial) -> None:
+def _finish(request: pytest.FixtureRequest, trial: Trial | StoredTrial) -> None:
     __tracebackhide__ = True
     try:
         trial.finish()

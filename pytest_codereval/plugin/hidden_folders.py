@@ -27,7 +27,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     entered = config.stash.setdefault(_ENTERED, [])
     if any(folder in collection_path.parents for folder in entered):
         return None if collection_path.suffix in SUFFIXES or collection_path.is_dir() else True
-    if collection_path.name not in ORDINARY_NAMES or not _is_hidden_by_default(collection_path, config):
+    if collection_path.name not in ORDINARY_NAMES or not is_hidden_by_default(collection_path, config):
         return None
     if not collection_path.is_dir() or not _holds_task_files(collection_path, config):
         return None
@@ -41,7 +41,7 @@ def _is_run_directory(path: Path, config: pytest.Config) -> bool:
     return (path / "trials").is_dir() and (path / "lock").is_file()
 
 
-def _is_hidden_by_default(path: Path, config: pytest.Config) -> bool:
+def is_hidden_by_default(path: Path, config: pytest.Config) -> bool:
     """Whether only pytest's own list hides the folder, not the repository's settings and not its being a product."""
     patterns = config.getini("norecursedirs")
     built_here = any((path.parent / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from ..reports.table import ADVISORY, counts
 from .options import is_worker
 from .summaries import IS_LAST, SUMMARIES
+from .tolerance import is_tolerated
 
 COUNTING_PLUGINS = (
     "session",
@@ -32,7 +34,16 @@ ISOLATION = ("codereval.driver", "codereval.isolation")
 
 
 class CriterionReport(pytest.TestReport):
-    """One criterion as reporters see it."""
+    """One criterion, or a gate over several trials, as reporters see it."""
+
+
+def log_apart(config: pytest.Config, reports: Sequence[CriterionReport]) -> None:
+    """Give reports to every plugin but those that count."""
+    manager = config.pluginmanager
+    leave_out = [plugin for name in COUNTING_PLUGINS if (plugin := manager.get_plugin(name)) is not None]
+    log = manager.subset_hook_caller("pytest_runtest_logreport", leave_out)
+    for report in reports:
+        log(report=report)
 
 
 class Expander:
@@ -62,16 +73,16 @@ class Expander:
         if key in self._waiting and (report.when == "teardown" or hasattr(report, IS_LAST)):
             parent = self._waiting.pop(key)
             for summary in getattr(parent, SUMMARIES):
-                for criterion in summary["criteria"] if summary["is_task"] else ():
+                for criterion in _criteria(summary) if summary["is_task"] else ():
                     self._emit(parent, criterion)
             self._order.note_new(report.nodeid)
 
     def _emit(self, parent: pytest.TestReport, criterion: dict[str, Any]) -> None:
-        manager = self._config.pluginmanager
-        leave_out = [plugin for name in COUNTING_PLUGINS if (plugin := manager.get_plugin(name)) is not None]
-        log = manager.subset_hook_caller("pytest_runtest_logreport", leave_out)
-        for report in _reports(parent, criterion):
-            log(report=report)
+        log_apart(self._config, _reports(parent, criterion))
+
+    def place(self, trials: Sequence[str]) -> None:
+        """The testcases made since the last trial ended stand behind those of the last of these trials."""
+        self._order.note_new(max(trials, key=self._order.position))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
@@ -103,10 +114,14 @@ class TestcaseOrder:
         for nodeid in ids:
             self._expected.setdefault(nodeid, len(self._expected))
 
+    def position(self, nodeid: str) -> int:
+        """The place of an item in the order of collection."""
+        return self._expected.get(nodeid, -1)
+
     def note_new(self, nodeid: str) -> None:
         """The testcases made since the last call belong to this item."""
         for testcase in self._testcases[self._known :]:
-            self._position[id(testcase)] = self._expected.get(nodeid, -1)
+            self._position[id(testcase)] = self.position(nodeid)
         self._known = len(self._testcases)
 
     def restore(self) -> None:
@@ -117,6 +132,12 @@ class TestcaseOrder:
 def pytest_configure(config: pytest.Config) -> None:
     if not is_worker(config) and config.getini("codereval_junit") == "both":
         config.pluginmanager.register(Expander(config), "codereval-expander")
+
+
+def _criteria(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each criterion with its `diagnostic`: what was seen of it after the agent had failed, None without a failure."""
+    seen = {(each["index"], each["name"]): each for each in summary["post_failure"]}
+    return [{**each, "diagnostic": seen.get((each["index"], each["name"]))} for each in summary["criteria"]]
 
 
 def _reports(parent: pytest.TestReport, criterion: dict[str, Any]) -> list[CriterionReport]:
@@ -131,6 +152,8 @@ def _reports(parent: pytest.TestReport, criterion: dict[str, Any]) -> list[Crite
         "keywords": {},
     }
     when, outcome, longrepr = _verdict(parent, criterion)
+    if outcome == "failed" and is_tolerated(parent):
+        outcome, longrepr = "skipped", (path, (line or 0) + 1, f"tolerated: {longrepr}")
     if outcome == "failed" and hasattr(parent, "wasxfail"):
         when, outcome, common["wasxfail"] = "call", "skipped", f"reason: {parent.wasxfail}"
     verdict = CriterionReport(outcome=outcome, longrepr=longrepr, when=when, duration=criterion["duration"], **common)
@@ -149,19 +172,31 @@ def _verdict(parent: pytest.TestReport, criterion: dict[str, Any]) -> tuple[Any,
     match criterion["verdict"]:
         case "not_evaluated":
             path, line, _ = parent.location
-            return "call", "skipped", (path, (line or 0) + 1, f"not evaluated: {criterion['reason']}")
-        case "error" if criterion["gating"]:
+            return "call", "skipped", (path, (line or 0) + 1, _why_skipped(criterion))
+        case "error" if counts(criterion):
             return "setup", "failed", text
-        case "fail" if criterion["gating"]:
+        case "fail" if counts(criterion):
             return "call", "failed", text
     return "call", "passed", None
+
+
+def _why_skipped(criterion: dict[str, Any]) -> str:
+    diagnostic = criterion.get("diagnostic") or criterion
+    if diagnostic["verdict"] == "not_evaluated":
+        return f"not evaluated: {diagnostic['reason']}"
+    return f"diagnostic: {diagnostic['verdict']}"
 
 
 def _properties(parent: pytest.TestReport, criterion: dict[str, Any]) -> list[tuple[str, object]]:
     names = ("verdict", "score", "weight", "pass_threshold", "gating", "type", "description", "label")
     found = [(f"codereval.{name}", criterion[name]) for name in names if criterion[name] is not None]
-    if not criterion["gating"] and criterion["reason"]:
+    if criterion.get("advisory"):
+        found.append(("codereval.advisory", ADVISORY))
+    if not counts(criterion) and criterion["reason"]:
         found.append(("codereval.reason", criterion["reason"]))
     if criterion["note"]:
         found.append(("codereval.note", criterion["note"]))
+    if (diagnostic := criterion.get("diagnostic")) is not None:
+        seen = [("diagnostic", "verdict"), ("diagnostic_score", "score"), ("diagnostic_reason", "reason")]
+        found += [(f"codereval.{name}", diagnostic[key]) for name, key in seen if diagnostic[key] not in (None, "")]
     return found + [each for each in parent.user_properties if each[0] in ISOLATION]

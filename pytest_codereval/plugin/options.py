@@ -29,9 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--codereval-repeat",
         type=int,
-        default=1,
         metavar="N",
-        help="run every task (and dataset row) N times, each an independent attempt and an item of its own",
+        help="run every task (and dataset row) N times, each an independent attempt and an item of its own "
+        "(default: as the task says)",
     )
     group.addoption(
         "--codereval-tags",
@@ -81,8 +81,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _check(config: pytest.Config) -> None:
     if config.getoption("codereval_run_dir") == "":
         raise pytest.UsageError("--codereval-run-dir: expected a directory")
-    if not 1 <= config.getoption("codereval_repeat") <= 999:
-        raise pytest.UsageError(f"--codereval-repeat {config.getoption('codereval_repeat')}: expected 1 to 999")
+    if (repeat := config.getoption("codereval_repeat")) is not None and not 1 <= repeat <= 999:
+        raise pytest.UsageError(f"--codereval-repeat {repeat}: expected 1 to 999")
     if config.getini("codereval_junit") not in ("both", "tasks"):
         raise pytest.UsageError(f"ini codereval_junit {config.getini('codereval_junit')!r}: expected both or tasks")
 
@@ -92,9 +92,17 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def given_run(config: pytest.Config, option: str) -> Path | None:
+    """The run directory that `--codereval-regrade` or `--codereval-resume` names."""
+    given = config.getoption(f"codereval_{option}")
+    return Path(config.invocation_params.dir / given).resolve() if given else None
+
+
 def _run_directory_path(config: pytest.Config) -> Path:
     if is_worker(config):
         return Path(config.workerinput[WORKER_KEY])  # type: ignore[attr-defined]
+    if (continued := given_run(config, "resume")) is not None:
+        return continued
     given = config.getoption("codereval_run_dir")
     if given:
         return Path(config.invocation_params.dir / given).resolve()
@@ -115,7 +123,7 @@ def settings(config: pytest.Config) -> TrialSettings:
         from ..trial import TrialSettings
 
         hide_secrets_of(os.environ)
-        _make_parent(config)
+        make_parent(config)
         signals.install(config)
         made = config.stash[SETTINGS] = TrialSettings(
             run_directory=run_directory(config),
@@ -126,14 +134,15 @@ def settings(config: pytest.Config) -> TrialSettings:
             env_passthrough=tuple(config.getini("codereval_env_passthrough")),
             choice=isolation.choice(config),
             session=spending.session(config, run_directory(config)),
+            execute_only=config.getoption("codereval_execute_only"),
         )
     return made
 
 
-def _make_parent(config: pytest.Config) -> None:
+def make_parent(config: pytest.Config) -> None:
     """Make the folder of run directories that nobody asked for, out of version control's sight."""
     parent = config.stash[RUN_DIRECTORY_PATH].parent
-    if config.getoption("codereval_run_dir") or parent.exists():
+    if config.getoption("codereval_run_dir") or given_run(config, "resume") or parent.exists():
         return
     try:
         parent.mkdir(parents=True, exist_ok=True)

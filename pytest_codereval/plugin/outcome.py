@@ -15,6 +15,7 @@ from . import fixtures
 from .collection import trial_of
 from .fixtures import TRIALS, CriteriaNotJudged, CriteriaNotMet
 from .summaries import IS_TASK, SUMMARIES, is_task, summaries_of
+from .tolerance import tolerate
 
 
 @pytest.hookimpl(wrapper=True)
@@ -54,6 +55,8 @@ def _adapt_task(
         report.longrepr = explain(summaries, str(error), item)
     if is_error and report.when == "call":
         report.when = "setup"
+    if report.when == "call" and report.failed and isinstance(error, CriteriaNotMet) and summaries[-1]["targets"]:
+        tolerate(report, item)
 
 
 def _adapt_python_test(
@@ -71,7 +74,7 @@ def _adapt_python_test(
 def explain(summaries: list[dict[str, Any]], message: str, item: pytest.Item) -> str:
     """What went wrong, for the terminal and for JUnit: headline, score, criteria with their places, record."""
     from ..judging.outcomes import CAUSES
-    from ..reports.table import criteria_table
+    from ..reports.table import criteria_table, diagnosis_table
     from ..task.places import criterion_places
 
     if not summaries or summaries[-1]["status"] == "passed":
@@ -84,8 +87,11 @@ def explain(summaries: list[dict[str, Any]], message: str, item: pytest.Item) ->
     parts = [headline]
     if summary["score"] is not None:
         parts.append(f"weighted score {summary['score']:.2f}")
+    places = criterion_places(spec) if spec else None
     if summary["cause"] is None:
-        parts.append(criteria_table(summary["criteria"], criterion_places(spec) if spec else None))
+        parts.append(criteria_table(summary["criteria"], places))
+    if summary["post_failure"]:
+        parts.append(diagnosis_table(summary["post_failure"], places))
     if summary["record"]:
         parts.append(f"record: {summary['record']}")
     return clean("\n".join(parts))
@@ -102,10 +108,12 @@ def _set_properties(item: pytest.Item, summaries: list[dict[str, Any]]) -> None:
         ("codereval.cost_complete", None if summary["cost_complete"] else "false"),
         ("codereval.attempts", summary["attempts"] if summary["attempts"] > 1 else None),
         ("codereval.stopped", summary["stopped"]),
+        ("codereval.early_stop", summary["early_stop"] and summary["early_stop"]["message"]),
         ("codereval.driver", summary["driver"]),
         ("codereval.isolation", isolation_text(summary["driver"], summary["isolation"]) if summary["driver"] else None),
         ("codereval.leaks", summary["leaks"]),
         ("codereval.record", summary["record"]),
+        ("codereval.stored", "true" if summary["stored"] else None),
     ]
     others = [pair for pair in item.user_properties if not pair[0].startswith("codereval.")]
     item.user_properties[:] = [*others, *((name, value) for name, value in facts if value is not None)]

@@ -12,7 +12,7 @@ import pytest
 from .. import clock
 from ..errors import CoderEvalError
 from .collection import names_task
-from .options import RUN_DIRECTORY_PATH, is_worker, run_directory
+from .options import RUN_DIRECTORY_PATH, given_run, is_worker, make_parent, run_directory
 from .summaries import IS_LAST, IS_TASK, SUMMARIES, summary_of_lost
 
 
@@ -30,9 +30,10 @@ class SessionGuard:
         self._messages: list[str] = []
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        if self._config.getoption("codereval_run_dir") and not _runs_nothing(self._config):
+        resumed = given_run(self._config, "resume") is not None
+        if (resumed or self._config.getoption("codereval_run_dir")) and not _runs_nothing(self._config):
             try:
-                run_directory(self._config).claim()
+                run_directory(self._config).claim(resumed=resumed)
             except CoderEvalError as error:
                 raise pytest.UsageError(str(error)) from None
 
@@ -46,6 +47,9 @@ class SessionGuard:
     def _expect(self, ids: Sequence[str]) -> None:
         self._expected.update(ids)
         self._concerned = self._concerned or any(names_task(nodeid, self._config) for nodeid in ids)
+        if self._concerned and not _runs_nothing(self._config):
+            make_parent(self._config)
+            run_directory(self._config).claim(resumed=given_run(self._config, "resume") is not None)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown" or report.failed:
@@ -85,10 +89,13 @@ class SessionGuard:
         if summary is None or session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return
         allowed = self._config.getoption("codereval_allow_unevaluated")
+        statuses = summary.statuses
+        statuses[Status.FAILED] -= summary.tolerated
+        statuses[Status.NOT_EVALUATED] -= summary.executed_only
         failing = [
             f"{count} {status}"
-            for status, count in summary.statuses.items()
-            if OUTCOMES[status].fails_session and not (allowed and status is Status.NOT_EVALUATED)
+            for status, count in statuses.items()
+            if count and OUTCOMES[status].fails_session and not (allowed and status is Status.NOT_EVALUATED)
         ]
         if summary.unevaluated_in_python and not allowed:
             failing.append(f"{summary.unevaluated_in_python} not evaluated in Python tests")

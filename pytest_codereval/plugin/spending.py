@@ -27,6 +27,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what all trials of the session may spend, in US dollars over all workers; a trial that would start "
         "once it is used up is not evaluated, and the exit status is not 0",
     )
+    group.addoption(
+        "--codereval-judge-budget-usd",
+        metavar="USD",
+        help="what the judges of all trials may spend of it, in US dollars; a criterion whose judge would be asked "
+        "once it is used up is not evaluated (default: the ini setting codereval_judge_budget_usd)",
+    )
+    parser.addini(
+        "codereval_judge_budget_usd",
+        "what the judges of all trials of a session may spend, in US dollars (default: no limit of their own)",
+        default="",
+    )
     parser.addini(
         "codereval_prices",
         "prices that the built-in list lacks or has wrong: MODEL INPUT OUTPUT [CACHE_WRITE CACHE_READ] in US dollars "
@@ -53,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     budget = config.getoption("codereval_budget_usd")
     if budget is not None and not 0 < budget < float("inf"):
         raise pytest.UsageError(f"--codereval-budget-usd {budget}: expected US dollars, more than 0")
+    _judge_budget(config)
     _at_once(config)
     _patience(config)
     if config.getini("codereval_prices"):
@@ -67,9 +79,26 @@ def session(config: pytest.Config, directory: RunDirectory) -> Session:
         directory.shared,
         prices=_price_list(config),
         budget_usd=config.getoption("codereval_budget_usd"),
+        judge_budget_usd=_judge_budget(config),
         most_at_once=_at_once(config),
         patience=_patience(config),
     )
+
+
+def _judge_budget(config: pytest.Config) -> float | None:
+    given = config.getoption("codereval_judge_budget_usd")
+    text, where = (given, "--codereval-judge-budget-usd") if given is not None else (None, "")
+    if text is None:
+        text, where = config.getini("codereval_judge_budget_usd"), "ini codereval_judge_budget_usd"
+        if not text:
+            return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise pytest.UsageError(f"{where} {text!r}: expected US dollars, more than 0")
+    return value
 
 
 def budget_line(config: pytest.Config, run_directory: Path) -> str | None:

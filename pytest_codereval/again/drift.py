@@ -1,0 +1,61 @@
+"""What changed between a stored trial and the one that would run today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..running.identity import changes
+from ..store.reader import StoredRecord
+from ..store.record import resolved_task
+from ..text import wire
+
+if TYPE_CHECKING:
+    from ..task.models import Task
+
+MOST_NAMED = 5
+
+_OF_JUDGING = ("success_criteria", "reference", "description", "tags", "skip", "repeats", "post_run")
+"""Settings that the agent's work does not depend on."""
+
+
+def drift(stored: StoredRecord, now: Mapping[str, str], task: Task) -> list[str]:
+    """What a stored trial and today's differ in, by name; empty when the stored one stands for today's."""
+    then = stored.fingerprint_parts
+    if not then:
+        return ["its record has no fingerprint in parts"]
+    found = changes(then, now)
+    if "task changed" not in found:
+        return found
+    named = _named(differing_paths(stored.content["task"]["resolved"], resolved_task(task)))
+    return [f"task: {named}" if each == "task changed" and named else each for each in found]
+
+
+def differing_settings(content: Mapping[str, Any], task: Task) -> list[str]:
+    """The settings of the stored task that the agent's work depends on and that are others today."""
+    then = (content.get("task") or {}).get("resolved") or {}
+    paths = differing_paths(then, resolved_task(task))
+    return [path for path in paths if path.split(".")[0].split("[")[0] not in _OF_JUDGING]
+
+
+def differing_paths(then: object, now: object) -> list[str]:
+    """The dotted paths at which two resolved tasks differ."""
+    return list(_differing(wire(then), wire(now), ""))
+
+
+def _differing(then: Any, now: Any, path: str) -> Iterator[str]:
+    if then == now:
+        return
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key in {**then, **now}:
+            yield from _differing(then.get(key), now.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        for index, (before, after) in enumerate(zip(then, now, strict=True)):
+            yield from _differing(before, after, f"{path}[{index}]")
+    else:
+        yield path or "all"
+
+
+def _named(paths: list[str]) -> str:
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return ", ".join(paths[:MOST_NAMED]) + more
