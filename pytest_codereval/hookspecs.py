@@ -10,6 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .agents.registry import AgentKind
+    from .criteria.registry import CriterionKind
     from .sandbox.drivers import Driver
 
 
@@ -19,6 +20,16 @@ def pytest_codereval_agents(config: pytest.Config) -> Iterable[AgentKind]:  # ty
 
     Called once in each process, before the first task is loaded, so implement it in a plugin or in the conftest.py of
     the root directory. Two agents of one name are an error that names both.
+    """
+
+
+@pytest.hookspec
+def pytest_codereval_criteria(config: pytest.Config) -> Iterable[CriterionKind]:  # type: ignore[empty-body]
+    """Return types of criteria of your own, which tasks then name by ``type: NAME`` in `success_criteria`.
+
+    Each has a model, which says what an author may write, and a checker. Called once in each process, before the first
+    task is loaded, so implement it in a plugin or in the conftest.py of the root directory. Two types of one name are
+    an error that names both.
     """
 
 

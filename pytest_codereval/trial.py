@@ -6,28 +6,33 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import clock
 from .agents import registry as agents
 from .agents.limits import TASK_TIMEOUT, Stop
-from .criteria.contract import CriterionResult, Evidence
+from .criteria.contract import Evidence
 from .dialog.simulated_user import direct_name
 from .errors import AgentError, Cause, CoderEvalError, TrialError
-from .judging.gate import Decision, decide
+from .judging.gate import Decision, decide, marked
 from .judging.judge import judge
 from .judging.outcomes import CAUSES, Status
-from .judging.strictness import nothing_evaluated, strict_tools, strictness_results
+from .judging.strictness import strict_tools, strictness_results
 from .recorder.answers.handler_files import FindByName, no_names
 from .recorder.invocation import InvocationLog
 from .running.account import isolation_of, notes_of
 from .running.attempt import Attempt, HookRun, Plan
 from .running.books import Books
 from .running.conversation import Conversation
+from .running.diagnosis import AfterFailure
+from .running.early_stop import EarlyStopWatch, make_watch
 from .running.evidence import evidence_in
+from .running.identity import Asked, identity
+from .running.judge_accounts import refuse_unpriced_judges
+from .running.judge_desk import desk_for
 from .running.session import Session
+from .running.standing import Standing
 from .sandbox.choice import Choice
 from .sandbox.host_path import host_path
 from .sandbox.protocol import Phase, Sandbox
@@ -35,7 +40,6 @@ from .sandbox.workspace import Workspace
 from .store import record as records
 from .store.run_directory import RunDirectory, write_json
 from .store.summary import summary_of
-from .task.not_yet import refuse_unavailable
 from .task.prompt_file import prompt_from_file
 from .trajectory.model import Trajectory
 
@@ -55,24 +59,25 @@ class TrialSettings:
     env_passthrough: tuple[str, ...] = ()
     choice: Choice = dataclasses.field(default_factory=Choice)
     session: Session = dataclasses.field(default_factory=Session)
+    execute_only: bool = False
+
+    @property
+    def asked(self) -> Asked:
+        """The part of the settings that results depend on."""
+        own = (self.run_directory.path,)
+        return Asked(self.choice, self.agent_override, self.agent_default, self.model_override, keep_out=own)
 
 
-class Trial:
+class Trial(Standing):
     """Used once: `execute`, then `grade`, and `finish` on every path.
 
     `execute` and `grade` raise TrialError when they fail; `finish` then still records and cleans up.
     """
 
     def __init__(self, spec: TrialSpec, settings: TrialSettings, handler_by_name: FindByName = no_names) -> None:
-        self.spec = spec
-        self.task = spec.task
+        super().__init__(spec)
         self.settings = settings
         self.agent_name: str | None = None
-        self.results: tuple[CriterionResult, ...] = ()
-        self.decision: Decision | None = None
-        self.fault: TrialError | None = None
-        self.post_failure: tuple[CriterionResult, ...] = ()
-        self.folder: Path | None = None
         self._marks: dict[str, float] = {"started": clock.now()}
         self._books = Books(spec.task, spec.trial_id, settings.session)
         self._meter = self._books.meter
@@ -84,6 +89,7 @@ class Trial:
         self._post_runs: list[HookRun] = []
         self._deadline: float | None = None
         self._handler_by_name = handler_by_name
+        self._identity: dict[str, str] = {}
         self._active: Path | None = None
 
     # -- attempts
@@ -92,8 +98,15 @@ class Trial:
         """Stage, let the agent work and seal; again, in a fresh sandbox, where the cause of a failure permits it.
 
         The seal holds on every path, and what ended the agent's work, such as Ctrl-C, is what is raised. Raises
-        TrialError, kept in `fault`.
+        TrialError, kept in `fault`; then `post_failure` is what could still be seen.
         """
+        try:
+            self._attempts()
+        except TrialError as error:
+            self._look_after_failure(error)
+            raise
+
+    def _attempts(self) -> None:
         while True:
             try:
                 self._stage()
@@ -105,7 +118,7 @@ class Trial:
                     raise
                 self.seal()
                 with self._guarded():
-                    self._meter.refuse_unknown()
+                    self._meter.refuse_unknown(cut=self._early_stop is not None)
                     self._refuse_cap_of_retries()
             except TrialError as error:
                 if not self._may_try_again(error):
@@ -137,13 +150,15 @@ class Trial:
         settings = self.settings
         name = agents.choose(self.task, override=settings.agent_override, default=settings.agent_default)
         self.agent_name = name
-        refuse_unavailable(self.task)
         config = agents.config_of(name, self.task, self.spec.path.parent)
+        self._identity = identity(self.spec, settings.asked, self._handler_by_name)
         self._books.provider = agents.provider_of(name, config)
         model = settings.model_override or config.model
         if name not in agents.SCRIPTED:
             self._meter.check_price(model)
         self._refuse_before_spending()
+        if not settings.execute_only:
+            refuse_unpriced_judges(self.task, settings.session)
         assert self.folder is not None
         return Plan(
             spec=self.spec,
@@ -160,6 +175,7 @@ class Trial:
             patience=settings.session.patience,
             limited=self._books.limited,
             choice=settings.choice,
+            execute_only=settings.execute_only,
         )
 
     def _refuse_before_spending(self) -> None:
@@ -190,8 +206,9 @@ class Trial:
                     self._refuse_before_spending()
                     self._deadline = clock.monotonic() + self._task_timeout
                 try:
+                    watch = None if self.settings.execute_only else make_watch(self._plan, self._attempt, self._books)
                     self._conversation = Conversation(
-                        self._plan, self._attempt, self._books, self._text, self.settings.session.prices
+                        self._plan, self._attempt, self._books, self._text, self.settings.session.prices, watch
                     )
                     self._conversation.hold(self._deadline)
                 except AgentError as error:
@@ -233,7 +250,7 @@ class Trial:
 
         What a script does it would do again.
         """
-        if self.agent_name in agents.SCRIPTED:
+        if self.agent_name in agents.SCRIPTED or self._early_stop is not None:
             return False
         consequence = CAUSES[error.cause]
         tries = sum(1 for each in self._earlier if each["cause"] == error.cause)
@@ -259,10 +276,24 @@ class Trial:
             attempt.put_aside()
         return True
 
+    def _look_after_failure(self, error: TrialError) -> None:
+        """Gather evidence for diagnosis, which changes nothing of how the trial ended."""
+        if self._attempt is None or self._deadline is None or self.settings.execute_only:
+            return
+        limits = self.task.run_limits
+        deadline = self._deadline if limits and limits.task_timeout else None
+        view = AfterFailure(self.task, self._attempt, error.cause, deadline)
+        try:
+            view.look(self._evidence)
+        finally:
+            self.post_failure = view.results
+
     # -- grade
 
     def grade(self) -> Decision:
         """Judge every criterion on the sealed evidence and apply the gate."""
+        if self.settings.execute_only:
+            return self._leave_unjudged()
         with self._guarded():
             attempt = self._last
             self.sandbox.begin_grading()
@@ -273,7 +304,8 @@ class Trial:
             if attempt.equipment is not None:
                 attempt.equipment.refuse_faults()
             self.results += strictness_results(attempt.log, strict_tools(self.task, "fail"), len(self.results))
-            self.decision = decide(self.results, self._stop)
+            self.results = marked(self.results, self._early_stop)
+            self.decision = decide(self.results, self._stop, self._early_stop)
             self._mark("graded")
             return self.decision
 
@@ -283,7 +315,8 @@ class Trial:
         return self._evidence({}, None)
 
     def _evidence(self, environment: dict[str, str], reference: Workspace | None) -> Evidence:
-        return evidence_in(self.sandbox, self.task, self.trajectory, self._log, environment, reference)
+        desk = desk_for(self._plan, self._books.judges) if self._plan else None
+        return evidence_in(self.sandbox, self.task, self.trajectory, self._log, environment, reference, desk)
 
     @property
     def trajectory(self) -> Trajectory | None:
@@ -344,7 +377,7 @@ class Trial:
 
     @functools.cached_property
     def _description(self) -> dict[str, Any]:
-        return records.describe_trial(self.spec) | {"canary": self.settings.run_directory.canary}
+        return records.describe_trial(self.spec, self.item) | {"canary": self.settings.run_directory.canary}
 
     def _record(self) -> dict[str, object]:
         return self._facts() | {
@@ -353,6 +386,7 @@ class Trial:
             "dialogue": self._conversation.record if self._conversation else None,
             "trajectory": records.describe_trajectory(self.trajectory),
             "invocations": records.describe_invocations(self._log),
+            "redacted": records.redacted(self.trajectory, self._log),
             "post_run": [hook.described() for hook in self._post_runs],
             **notes_of(self._attempt),
             "times": self._marks,
@@ -363,61 +397,34 @@ class Trial:
         sandbox = self._made_sandbox
         digests = self._attempt.digests if self._attempt else {}
         return self._description | {
-            "fingerprint": records.fingerprint(
-                self._description, self.agent_name, self._model, sandbox.driver if sandbox else None, digests
-            ),
+            "fingerprint": records.fingerprint(self._identity),
+            "fingerprint_parts": self._identity,
             "environment": isolation_of(sandbox),
             "agent": self.agent_name,
             "model": self._model,
             "status": self.status,
+            "judged": self.judged,
             "cause": self.fault.cause if self.fault else None,
             "message": self.message,
             "score": self.decision.score if self.decision else None,
             "stopped": self._stop,
+            "early_stop": self._early_stop,
+            "early_stop_fault": (self._watch and self._watch.fault) or None,
             "criteria": records.describe_results(self.criteria),
             "post_failure_criteria": records.describe_results(self.post_failure),
             "spending": dataclasses.asdict(self._meter.spending),
             "simulated_user_spending": dataclasses.asdict(self._books.simulated_spending),
+            "judge_spending": self._books.judges.as_record(),
             "earlier_attempts": self._earlier,
+            "rerun_of": self.rerun_of,
             "material": digests,
             "leaks": self._attempt.taint.as_record() if self._attempt else None,
         }
 
     @property
-    def status(self) -> Status:
-        """How the trial stands now; before its seal it counts as interrupted."""
-        if self.fault is not None:
-            return CAUSES[self.fault.cause].status
-        if self.decision is not None:
-            return self.decision.status
-        return Status.NOT_EVALUATED if self._sealed else Status.ERROR
-
-    @property
-    def message(self) -> str:
-        """The reason of the status in one line or a few."""
-        if self.fault is not None:
-            return str(self.fault)
-        if self.decision is not None:
-            return self.decision.reason
-        return "the trial was not judged" if self._sealed else "interrupted"
-
-    @property
-    def criteria(self) -> tuple[CriterionResult, ...]:
-        """The criteria's results; `not_evaluated` throughout when the trial did not come to be judged."""
-        if self.results and self.fault is None:
-            return self.results
-        reason = f"the trial ended in error: {self.message}" if self.status is Status.ERROR else self.message
-        return nothing_evaluated(self.task, reason)
-
-    @property
     def leftovers(self) -> tuple[str, ...]:
         """What could not be removed from the disk after the trial."""
         return tuple(self._made_sandbox.leftovers) if self._made_sandbox else ()
-
-    def note_failure(self, message: str) -> None:
-        """Something around the trial failed before it could be judged: it is an error, not an open question."""
-        if self.fault is None and self.decision is None:
-            self.fault = TrialError(Cause.UNEXPECTED, message)
 
     def summary(self) -> dict[str, object]:
         """What reports say of the trial, as plain data."""
@@ -457,29 +464,16 @@ class Trial:
         return self._meter.stop
 
     @property
+    def _watch(self) -> EarlyStopWatch | None:
+        return self._conversation.watch if self._conversation else None
+
+    @property
+    def _early_stop(self) -> dict[str, Any] | None:
+        return self._watch.stop.as_record() if self._watch is not None and self._watch.stop is not None else None
+
+    @property
     def _model(self) -> str | None:
         return self._plan.model if self._plan else None
 
     def _mark(self, name: str) -> None:
         self._marks[name] = clock.now()
-
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Keep the first fault; an unknown one becomes a fault too, never a result."""
-        try:
-            yield
-        except TrialError as error:
-            self.fault = self.fault or error
-            raise
-        except CoderEvalError as error:
-            self.fault = self.fault or TrialError(Cause.CONFIGURATION, str(error))
-            raise self.fault from error
-        except OSError as error:
-            self.fault = self.fault or TrialError(Cause.SANDBOX, f"{type(error).__name__}: {error}")
-            raise self.fault from error
-        except Exception as error:
-            self.fault = self.fault or TrialError(Cause.UNEXPECTED, f"{type(error).__name__}: {error}")
-            raise self.fault from error
-        except BaseException as error:
-            self.fault = self.fault or TrialError(Cause.INTERRUPTED, f"interrupted: {error}".rstrip(": "))
-            raise

@@ -12,11 +12,12 @@ from typing import Any
 from .. import clock
 from ..criteria.contract import CriterionResult, Evidence, Judgement, Verdict
 from ..criteria.registry import checker
-from ..errors import CoderEvalError
+from ..errors import CoderEvalError, NotJudged
 from ..recorder.log import LOG_DIRECTORY, log_in_workspace
 from ..sandbox.protocol import ProcessResult
 from ..text import clean
 from .bounded import bounded, paused
+from .judgements import checked_judgement
 
 CPU_SECONDS = 5.0
 """Computing time that one criterion may take in this process; programs that it runs have their own timeout."""
@@ -68,7 +69,9 @@ def not_evaluated(criteria: Sequence[Any], reason: str) -> tuple[CriterionResult
 
 def threshold(criterion: Any) -> float:
     """The score that this criterion must reach; reference_comparison calls it `similarity_threshold`."""
-    return float(getattr(criterion, "similarity_threshold", criterion.pass_threshold))
+    if criterion.type == "reference_comparison":
+        return float(criterion.similarity_threshold)
+    return float(criterion.pass_threshold)
 
 
 def _judge_one(index: int, name: str, criterion: Any, evidence: Evidence) -> CriterionResult:
@@ -77,14 +80,41 @@ def _judge_one(index: int, name: str, criterion: Any, evidence: Evidence) -> Cri
     started = clock.monotonic()
     try:
         with _log_in_view(criterion, evidence):
-            judgement = bounded(lambda: checker(criterion.type)(criterion, evidence), CPU_SECONDS)
+            found = _checked(criterion, evidence)
+        judgement = checked_judgement(found, criterion)
+    except NotJudged as error:
+        return _result(index, name, criterion, Verdict.NOT_EVALUATED, reason=str(error), started=started)
     except CoderEvalError as error:
         return _result(index, name, criterion, Verdict.ERROR, reason=str(error), started=started)
-    except Exception as error:
-        reason = f"the checker of {criterion.type} raised {type(error).__name__}: {error}"
+    except BaseException as error:
+        if not is_the_checkers(error):
+            raise
+        reason = f"the checker of {criterion.type} raised {type(error).__name__}: {_said(error)}"
         return _result(index, name, criterion, Verdict.ERROR, reason=reason, started=started)
     verdict = Verdict.PASS if judgement.score >= threshold(criterion) else Verdict.FAIL
     return _result(index, name, criterion, verdict, judgement=judgement, started=started)
+
+
+def _checked(criterion: Any, evidence: Evidence) -> object:
+    """What the checker says. One that waits for a model evaluates nothing of the author's that might not end."""
+    if criterion.asks_model:
+        return checker(criterion.type)(criterion, evidence)
+    return bounded(lambda: checker(criterion.type)(criterion, evidence), CPU_SECONDS)
+
+
+def is_the_checkers(error: BaseException) -> bool:
+    """Whether this is the checker's mistake. A checker that skips or ends the test would let a trial go unjudged.
+
+    Not its own are an interrupt and what limits the whole test, such as `pytest.fail` of a timeout.
+    """
+    return isinstance(error, Exception | SystemExit) or type(error).__name__ in ("Skipped", "XFailed")
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be made)"
 
 
 def _result(
@@ -111,10 +141,20 @@ def _result(
         details=clean(judgement.details) if judgement else "",
         note=clean(judgement.note) if judgement else "",
         label=judgement.label if judgement else None,
-        expected_label=judgement.expected_label if judgement else None,
+        expected_label=(judgement.expected_label if judgement else None) or _expected(criterion),
         duration=clock.monotonic() - started if started is not None else 0.0,
         suite_thresholds=criterion.suite_thresholds or {},
+        judge=judgement.judge if judgement else None,
     )
+
+
+def _expected(criterion: Any) -> str | None:
+    """The label that the row should get, as far as the criterion can tell; the code may be a plugin's."""
+    try:
+        label = criterion.expected()
+    except Exception:
+        return None
+    return label if isinstance(label, str) else None
 
 
 def _log_in_view(criterion: Any, evidence: Evidence) -> contextlib.AbstractContextManager[None]:

@@ -63,12 +63,15 @@ class Consequence:
     """What follows from a cause: the trial's status, and whether it is tried again, in a fresh sandbox.
 
     Before the n-th further try `first_wait` * 2^(n-1) seconds pass, or what the provider asks for where that is more.
+    `diagnosis` tells whether criteria are looked at nevertheless, see `judging.diagnosis`: with `no_time` each is
+    `not_evaluated`, with `none` nothing is recorded.
     """
 
     what: str
     status: Status = Status.ERROR
     further_tries: int = 0
     first_wait: float = 0.0
+    diagnosis: Literal["none", "no_time", "made"] = "none"
 
 
 CAUSES: Mapping[Cause, Consequence] = MappingProxyType(
@@ -84,30 +87,36 @@ CAUSES: Mapping[Cause, Consequence] = MappingProxyType(
         Cause.TAMPERED: Consequence("tampered"),
         Cause.ANSWERS_FAILED: Consequence("the answers of a recorded tool failed"),
         Cause.UNMATCHED_CALL: Consequence("a recorded tool was called as nothing foresees"),
-        Cause.AGENT_CRASH: Consequence("the agent crashed", further_tries=1, first_wait=5),
-        Cause.RATE_LIMITED: Consequence("the model's provider limits the rate", further_tries=3, first_wait=30),
-        Cause.OVERLOADED: Consequence("the model's provider is overloaded", further_tries=2, first_wait=20),
-        Cause.CONNECTION: Consequence("the connection to the model failed", further_tries=2, first_wait=5),
-        Cause.API_FAULT: Consequence("the model's provider failed", further_tries=2, first_wait=5),
-        Cause.AUTHENTICATION: Consequence("the model's provider does not accept the key"),
-        Cause.BILLING: Consequence("the account with the model's provider is used up"),
-        Cause.BAD_REQUEST: Consequence("the model's provider refused the request"),
-        Cause.REFUSED: Consequence("the model refused to answer"),
-        Cause.CONTEXT_FULL: Consequence("the model's context is full"),
-        Cause.OUTPUT_CUT: Consequence("the model's reply was cut at its longest length"),
-        Cause.NO_CREDENTIALS: Consequence("no key for the model's provider"),
+        Cause.AGENT_CRASH: Consequence("the agent crashed", further_tries=1, first_wait=5, diagnosis="made"),
+        Cause.RATE_LIMITED: Consequence(
+            "the model's provider limits the rate", further_tries=3, first_wait=30, diagnosis="made"
+        ),
+        Cause.OVERLOADED: Consequence(
+            "the model's provider is overloaded", further_tries=2, first_wait=20, diagnosis="made"
+        ),
+        Cause.CONNECTION: Consequence(
+            "the connection to the model failed", further_tries=2, first_wait=5, diagnosis="made"
+        ),
+        Cause.API_FAULT: Consequence("the model's provider failed", further_tries=2, first_wait=5, diagnosis="made"),
+        Cause.AUTHENTICATION: Consequence("the model's provider does not accept the key", diagnosis="made"),
+        Cause.BILLING: Consequence("the account with the model's provider is used up", diagnosis="made"),
+        Cause.BAD_REQUEST: Consequence("the model's provider refused the request", diagnosis="made"),
+        Cause.REFUSED: Consequence("the model refused to answer", diagnosis="made"),
+        Cause.CONTEXT_FULL: Consequence("the model's context is full", diagnosis="made"),
+        Cause.OUTPUT_CUT: Consequence("the model's reply was cut at its longest length", diagnosis="made"),
+        Cause.NO_CREDENTIALS: Consequence("no key for the model's provider", diagnosis="made"),
         Cause.UNPRICED: Consequence("the price of the model is not known"),
         Cause.USAGE_UNKNOWN: Consequence("what the model used is not known"),
         Cause.SIMULATED_USER: Consequence("the simulated user failed"),
         Cause.BUDGET_SPENT: Consequence("the session's budget is used up", status=Status.NOT_EVALUATED),
-        Cause.TURN_TIMEOUT: Consequence("the agent's turn took too long"),
-        Cause.TASK_TIMEOUT: Consequence("the task took too long"),
+        Cause.TURN_TIMEOUT: Consequence("the agent's turn took too long", diagnosis="made"),
+        Cause.TASK_TIMEOUT: Consequence("the task took too long", diagnosis="no_time"),
         Cause.INTERRUPTED: Consequence("interrupted"),
         Cause.UNEXPECTED: Consequence("unexpected fault of the harness"),
     }
 )
-"""The one table of causes: retries, records, reports and the session's exit status follow it. An unknown fault is an
-error too, never a result."""
+"""The one table of causes: retries, diagnosis, records, reports and the session's exit status follow it. An unknown
+fault is an error too, never a result."""
 
 
 def pass_rate(counts: Mapping[Status, int]) -> float | None:

@@ -113,9 +113,13 @@ def _beside_the_system(folders: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_installation(path: str) -> bool:
-    """Whether a path lies in a virtual environment or in what npm or conda installed."""
-    above = (Path(path), *Path(path).parents)
-    return any(place.name == "node_modules" or any(os.path.lexists(place / mark) for mark in _MARKS) for place in above)
+    """Whether a path lies in a virtual environment, or in what npm, conda or a manager of versions installed."""
+    return any(_holds_an_installation(place) for place in (Path(path), *Path(path).parents))
+
+
+def _holds_an_installation(place: Path) -> bool:
+    marked = any(os.path.lexists(place / mark) for mark in _MARKS)
+    return marked or place.name == "node_modules" or all((place / name).is_dir() for name in ("shims", "versions"))
 
 
 def _without(path: str, secret: Collection[str]) -> list[str]:

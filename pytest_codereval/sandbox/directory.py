@@ -234,6 +234,7 @@ class DirectorySandbox:
             self._end(Phase.AGENT)
             self._services.close()
             assert self._preparation is not None
+            self._grading_fault = TrialError(Cause.INTERRUPTED, "grading was interrupted before it began")
             self._grading_fault = self._begin_grading(self._preparation)
         if self._grading_fault is not None:
             raise self._grading_fault

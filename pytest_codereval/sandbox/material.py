@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 CODE_FILE = "reference.txt"
 """Name of the file that holds a reference given as text, unless a criterion asks for it by a name of its own."""
 
+TASK_FOLDER = "task folder"
+"""Name of the digest of the task's folder, which is there when commands name it."""
+
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_./+@%=:,-]+")
 _VARIABLE_PATH = re.compile(r"\$\{?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}?(?P<rest>(?:/[A-Za-z0-9_.+-]+)+)")
 
@@ -85,7 +88,7 @@ class GradingMaterial:
         if self._reference is not None:
             yield "reference", digest(self._reference)
         if self._uses_task_folder():
-            yield "task folder", self._digest_without_own(self._task_dir)
+            yield TASK_FOLDER, self._digest_without_own(self._task_dir)
         for path in self.dataset_files:
             yield f"dataset {path.name}", digest(path)
         for name, path in self._named_by_variables().items():

@@ -30,7 +30,7 @@ CHECKOUT_TIMEOUT = 30.0
 
 _BRANCH = "main"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:")
-_PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_PASSWORD = re.compile(r"(?<=://)[^/\s]+(?=@)")
 _QUIET = (
     *("-c", "core.hooksPath=/dev/null", "-c", "init.templateDir=", "-c", "protocol.ext.allow=never"),
     *("-c", "advice.detachedHead=false", "-c", "gc.auto=0", "-c", "core.fsmonitor=false"),
@@ -46,6 +46,8 @@ def stage_repo(source: RepoSource, where: str, task_dir: Path, workspace: Path, 
     address = _address(source.url, where, task_dir)
     if address.startswith("-") or (source.commit or "").startswith("-"):
         raise TrialError(Cause.CONFIGURATION, f"{where}: neither url nor commit can start with a dash")
+    if ":" in (source.commit or ""):
+        raise TrialError(Cause.CONFIGURATION, f"{where}.commit: {source.commit!r} names no commit, branch or tag")
     name = hashlib.sha256(f"{address}\0{source.commit}\0{source.history}".encode()).hexdigest()[:24]
     ready = kept / name
     if not ready.is_dir():
@@ -75,19 +77,27 @@ class _Fetching:
 
     def fetch(self, address: str, commit: str | None, *, history: bool) -> None:
         """Make it: the whole history, or the one commit, at best without asking for more than that."""
-        self._git(["init", "--quiet", "--initial-branch", _BRANCH, str(self._place)], CHECKOUT_TIMEOUT)
+        self._init()
         if history:
             self._fetch_all(address)
             self._check_out(self._commit_of(commit))
-            return
-        one = ["fetch", "--quiet", "--no-tags", "--depth", "1", "--", address, commit or "HEAD"]
-        if self._try(one, CLONE_TIMEOUT).returncode != 0:
-            self._reduce(address, commit)
-        self._check_out("FETCH_HEAD")
+        else:
+            one = ["fetch", "--quiet", "--no-tags", "--depth", "1", "--", address, commit or "HEAD"]
+            if self._try(one, CLONE_TIMEOUT).returncode != 0 or not self._has_commit_only():
+                self._reduce(address, commit)
+            self._check_out("FETCH_HEAD")
         self._forget_origin()
 
+    def _init(self) -> None:
+        self._git(["init", "--quiet", "--initial-branch", _BRANCH, str(self._place)], CHECKOUT_TIMEOUT)
+
+    def _has_commit_only(self) -> bool:
+        """Whether a commit was fetched, and not the object of a tag, whose message would come along."""
+        kind = self._try(["cat-file", "-t", "FETCH_HEAD"], CHECKOUT_TIMEOUT)
+        return kind.stdout.strip() == b"commit"
+
     def _reduce(self, address: str, commit: str | None) -> None:
-        """For a commit that the other side does not give away alone, such as a short name."""
+        """For a commit that the other side does not give away alone, such as one with a short name or a tag's."""
         whole = self._place.with_suffix(".whole")
         remove_tree(whole)
         try:
@@ -96,6 +106,8 @@ class _Fetching:
             other._fetch_all(address)
             full = other._commit_of(commit)
             other._git(["config", "uploadpack.allowAnySHA1InWant", "true"], CHECKOUT_TIMEOUT)
+            remove_tree(self._place)
+            self._init()
             near = ["fetch", "--quiet", "--no-tags", "--depth", "1", "--", f"file://{whole}", full]
             self._git(near, CLONE_TIMEOUT)
         finally:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import posixpath
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..redaction import SecretFinder, redact, redact_bytes
@@ -74,12 +74,18 @@ class Skipped:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a snapshot holds. `skipped` names at most 1000 entries; `truncated` says that a limit ended the copy."""
+    """What a snapshot holds. `skipped` names at most 1000 entries; `truncated` says that a limit ended the copy.
+
+    `folders` are the permissions of directories where they are not 755, `rewritten` what links said of which the copy
+    says something else.
+    """
 
     files: tuple[File, ...] = ()
     links: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     truncated: bool = False
+    folders: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    rewritten: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def snapshot(
@@ -115,7 +121,14 @@ def snapshot(
     except BaseException:
         remove_tree(target)
         raise
-    return Manifest(tuple(copy.files), tuple(copy.kept_links), tuple(copy.skipped), copy.truncated)
+    return Manifest(
+        tuple(copy.files),
+        tuple(copy.kept_links),
+        tuple(copy.skipped),
+        copy.truncated,
+        copy.unusual_folders,
+        copy.rewritten,
+    )
 
 
 class _Copy:
@@ -133,6 +146,7 @@ class _Copy:
         self._present = {"."}
         self.files: list[File] = []
         self.kept_links: list[str] = []
+        self.rewritten: dict[str, str] = {}
         self.skipped: list[Skipped] = []
         self.truncated = False
 
@@ -304,10 +318,18 @@ class _Copy:
                     self._skip(path, "its path is too long")
                     continue
                 self.kept_links.append(path)
+                if made != text:
+                    self.rewritten[path] = text
                 if self._exact:
                     os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=top, follow_symlinks=False)
         finally:
             os.close(top)
+
+    @property
+    def unusual_folders(self) -> dict[str, int]:
+        """The permissions of directories where they are not 755."""
+        modes = {path: stat.S_IMODE(found.st_mode) for path, found in self._folders}
+        return {path: mode for path, mode in modes.items() if mode != 0o755}
 
     def finish_folders(self, target: Path) -> None:
         """Give directories their permissions and times, when nothing is made in them any more."""

@@ -86,7 +86,7 @@ class Repo:
 @pytest.fixture
 def repo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Repo:
     """A repository with a folder `tasks`. Plugins that only our own tests need are left out: they start slowly."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -p no:anyio")
     return Repo(pytester)
 
 

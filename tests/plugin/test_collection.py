@@ -140,20 +140,20 @@ def test_codereval_tags_take_the_same_expressions_everywhere(repo: Repo, strict:
     ]
 
 
-@pytest.mark.parametrize("expression", ["smoke and", "(smoke", "not", "smoke)", "a b", "§"])
-def test_a_wrong_tag_expression_is_a_usage_error(repo: Repo, expression: str) -> None:
+def test_a_wrong_tag_expression_is_a_usage_error(repo: Repo) -> None:
     repo.task("one")
-    result = repo.pytester.runpytest_subprocess("--codereval-tags", expression)
+    result = repo.pytester.runpytest_subprocess("--codereval-tags", "smoke and")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--codereval-tags*column*"])
 
 
-@pytest.mark.parametrize("tag", ["skip", "xfail", "timeout", "flaky", "parametrize", "usefixtures", "asyncio"])
-def test_a_tag_named_like_a_mark_that_acts_does_not_act(repo: Repo, tag: str) -> None:
-    repo.task("hello", tags=[tag])
-    repo.run().assert_outcomes(passed=1)
-    assert repo.collect("-m", tag) == []
-    assert repo.collect("--codereval-tags", tag) == ["tasks/hello.yaml::hello"]
+def test_a_tag_named_like_a_mark_that_acts_does_not_act(repo: Repo) -> None:
+    tags = ["asyncio", "flaky", "parametrize", "skip", "timeout", "usefixtures", "xfail"]
+    for tag in tags:
+        repo.task(f"of-{tag}", tags=[tag])
+    repo.run().assert_outcomes(passed=len(tags))
+    assert repo.collect("-m", " or ".join(tags)) == []
+    assert repo.collect("--codereval-tags", " or ".join(tags)) == [f"tasks/of-{tag}.yaml::of-{tag}" for tag in tags]
 
 
 def test_skip_with_and_without_a_reason(repo: Repo) -> None:

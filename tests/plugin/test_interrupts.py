@@ -17,7 +17,7 @@ from .conftest import Repo
 
 pytestmark = pytest.mark.usefixtures("without_landlock")
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 DAEMONS = """
 nohup sleep {mark} >/dev/null 2>&1 &

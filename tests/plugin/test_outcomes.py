@@ -181,14 +181,6 @@ def test_an_expected_failure_does_not_fail_the_session(repo: Repo) -> None:
     assert "failure" not in repo.cases().values()
 
 
-def test_what_is_not_carried_out_yet_is_never_a_result(repo: Repo) -> None:
-    rows = {"rows": [{"id": "a"}, {"id": "b"}]}
-    repo.task("later", dataset=rows, success_criteria=[{**PASS, "suite_thresholds": {"mean": 0.5}}])
-    result = repo.run()
-    assert result.parseoutcomes().get("passed") is None
-    result.stdout.fnmatch_lines(["*not available yet: *"])
-
-
 def test_max_turns_stops_the_script_and_the_rest_is_judged(repo: Repo) -> None:
     steps = [{"write": {"path": "a.txt", "content": "x"}}, {"bash": "rm a.txt"}]
     repo.script("capped", *steps, run_limits={"max_turns": 1})
