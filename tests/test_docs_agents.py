@@ -99,7 +99,7 @@ def test_the_agent_shown_works_and_what_it_cannot_ask_is_an_error(
 
 
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, task: dict[str, Any]) -> pytest.RunResult:
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -p no:cacheprovider")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -p no:anyio -p no:cacheprovider")
     pytester.path.joinpath("task.yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
     shutil.rmtree(pytester.path / "run", ignore_errors=True)
     arguments = ("task.yaml", "--codereval-run-dir=run", "-o", "codereval_patience=0")

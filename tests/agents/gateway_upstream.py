@@ -18,7 +18,7 @@ from pytest_codereval.trajectory.model import ModelCall, ModelFault
 
 KEY = "sk-real-key-0123456789"
 ASK = {"model": "asked", "stream": True, "messages": []}
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 class Upstream(socketserver.ThreadingTCPServer):

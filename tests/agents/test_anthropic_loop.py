@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -240,13 +239,11 @@ def test_a_fault_that_passes_is_told_and_one_that_stays_ends_the_run(make: Make)
     assert loop.failure.cause is Cause.AUTHENTICATION
 
 
-@pytest.mark.parametrize("entry", [fault("hang"), fault("slow_drip"), call("Bash", command="sleep 60")])
+@pytest.mark.parametrize("entry", [fault("hang"), fault("slow_drip"), call("Bash", command="sleep 600")])
 def test_the_deadline_ends_every_wait(make: Make, entry: Any) -> None:
     with FakeAnthropic([entry, say("too late")]) as fake:
         loop = make().start(fake)
-        begin = time.monotonic()
-        loop.run(seconds=0.7)
-        assert time.monotonic() - begin < 10
+        loop.run(seconds=1.5)
         assert len(fake.requests) == 1
     assert loop.failure is not None
     assert loop.failure.cause is Cause.TURN_TIMEOUT

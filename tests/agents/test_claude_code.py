@@ -232,7 +232,7 @@ def test_no_process_of_the_agent_outlives_its_end(play: Play) -> None:
         stage.told.events.append(event)
         if isinstance(event, ToolCall):
             break
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not marks <= arguments_of_all_processes():
         assert time.monotonic() < until, "the command has not started"
         time.sleep(0.02)

@@ -151,7 +151,7 @@ def test_the_work_of_a_sub_agent_lies_under_its_call(play: Play, model: str | No
     sub_is_done = threading.Event()
 
     def wait_for_it(_: object) -> Any:
-        sub_is_done.wait(20)
+        sub_is_done.wait(60)
         return say("all done")
 
     def done(_: object) -> Any:

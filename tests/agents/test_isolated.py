@@ -80,7 +80,7 @@ def work(agent: str) -> list[Any]:
 
 @pytest.fixture
 def repo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Repo:
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -o codereval_patience=0")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -p no:anyio -o codereval_patience=0")
     for name in ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     return Repo(pytester)

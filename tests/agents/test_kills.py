@@ -120,7 +120,7 @@ class Scene:
 
 @pytest.fixture
 def repo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Repo:
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -o codereval_patience=0")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -p no:anyio -o codereval_patience=0")
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
     return Repo(pytester)
 

@@ -57,7 +57,7 @@ def session(agent: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPat
     pytester.makeini(f"[pytest]\ncodereval_patience = 0\ncodereval_prices = known-* {rates}\n")
     for name in ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -p no:cacheprovider")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -p no:anyio -p no:cacheprovider")
 
     def run(fake: Fake, *arguments: str) -> pytest.RunResult:
         variables = (

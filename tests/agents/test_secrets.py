@@ -113,7 +113,7 @@ def stage(repo: Repo, program: Program, monkeypatch: pytest.MonkeyPatch) -> list
 
 @pytest.fixture
 def repo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Repo:
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -o codereval_patience=0")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -p no:anyio -o codereval_patience=0")
     return Repo(pytester)
 
 

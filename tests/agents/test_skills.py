@@ -292,7 +292,7 @@ def test_the_sandbox_gets_the_copy_outside_of_the_workspace(tmp_path: Path) -> N
             ("b", "", "plugin"),
         ]
         assert not plugin.folder.is_relative_to(sandbox.workspace)
-        seen = sandbox.run(["cat", str(projection.skills[0].folder / "SKILL.md")], phase=Phase.AGENT, timeout=20)
+        seen = sandbox.run(["cat", str(projection.skills[0].folder / "SKILL.md")], phase=Phase.AGENT, timeout=60)
         assert seen.stdout_text == skill("other")
         assert str(projection.skills[0].folder).endswith("/skills/a")
         assert any("skill a: its front matter calls it 'other'" in note for note in projection.notes)

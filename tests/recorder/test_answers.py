@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from pytest_codereval.errors import TrialError
 from pytest_codereval.recorder.answering import Answer, CapturedRun, Printed, ReadStdin, Request, RunReal, ShimPlan
 from pytest_codereval.recorder.answers import guarded
 
+from ..counting import calls_made
 from .engine import Engine
 
 HOSTILE = [
@@ -372,10 +372,8 @@ def test_an_endless_regular_expression_is_a_fault_and_the_engine_goes_on(
             ]
         },
     )
-    started = time.monotonic()
     assert engine.call("go", "--q", "a" * 60 + "b").exit_status == 1
     assert engine.call("in", stdin=b"a" * 60 + b"b").exit_status == 1
-    assert time.monotonic() - started < 60
     assert [fault.split(": ")[1] for fault in engine.answers.faults] == ["responses[0]", "responses[1]"]
     assert engine.out("go", "--q", "aaa") == "argv"
     assert engine.out("in", stdin=b"aaa") == "stdin"
@@ -442,18 +440,11 @@ def test_missing_handlers_are_told_before_any_call(tmp_path: Path) -> None:
         Engine(tmp_path, {"responses": [rule({"verb": "a"}, handler="h")]})
 
 
-def test_a_large_table_is_searched_in_milliseconds(tmp_path: Path) -> None:
+def test_a_large_table_is_searched_with_little_work_for_each_rule(tmp_path: Path) -> None:
     (tmp_path / "task").mkdir()
     rules = [rule({"verb": f"or jobs v{number}", "flags": {"key": {"equals": "k"}}}) for number in range(300)]
     (tmp_path / "task" / "table.json").write_text(json.dumps(rules))
     engine = Engine(tmp_path, {"responses_from": "table.json", "options": {"key": 1, "output": 1}})
     request = Request("uip", ("or", "jobs", "v299", "--key", "k", "--output", "json"), str(engine.workspace))
-    best = min(_seconds(lambda: engine.answers.answer(request)) for _ in range(5))
     assert engine.call(*request.argv).answered_by == "rule 299"
-    assert best < 0.05
-
-
-def _seconds(call: Any) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
+    assert calls_made(lambda: engine.answers.answer(request)) < 100 * len(rules)

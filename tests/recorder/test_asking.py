@@ -9,7 +9,6 @@ import resource
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -76,7 +75,7 @@ def test_an_answer_larger_than_a_pipe_to_a_slow_reader(shadow: Shadow, interpret
         assert process.stdout is not None
         first = process.stdout.read(10)
         assert tools.call("uip").stdout == data
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=60)
     assert first + rest == data
     assert [call.exit_status for call in tools.drain().invocations] == [0, 0]
 
@@ -217,7 +216,7 @@ def test_standard_input_is_left_alone_when_nobody_asks(shadow: Shadow, interpret
     tools = shadow(ASKS, interpreter=interpreter, answer=repeat)
     assert tools.shell("printf 'left\\n' | { uip; cat; }").stdout == b"left\n"
     with subprocess.Popen(["uip"], stdin=subprocess.PIPE, env=tools.environment()) as process:
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     assert [call.stdin for call in tools.drain().invocations] == [None, None]
 
 
@@ -254,7 +253,7 @@ def test_a_shim_that_reads_can_be_killed(shadow: Shadow, interpreter: str) -> No
         with subprocess.Popen(["uip"], stdin=subprocess.PIPE, env=tools.environment()) as process:
             until(lambda: any(tools.replies.glob("*.in")))
             process.send_signal(number)
-            assert process.wait(timeout=30) == -number
+            assert process.wait(timeout=60) == -number
         assert all(request.stdin is None for request in tools.answerer.requests)
         for path in tools.replies.glob("*.in"):
             path.unlink()
@@ -265,21 +264,17 @@ def test_a_shim_that_reads_can_be_killed(shadow: Shadow, interpreter: str) -> No
 
 
 def test_a_delay_holds_up_its_own_call_only(shadow: Shadow) -> None:
-    def answer(request: Request) -> Answer:
-        return Printed("rule 1", b"late", delay=0.4 if request.argv else 0.0)
-
-    tools = shadow(ASKS, answer=answer)
-    started = time.monotonic()
-    with subprocess.Popen(["uip", "x"], env=tools.environment(), stdout=subprocess.PIPE) as process:
+    delays = {"for ever": 3600.0, "a little": 0.2, "not": 0.0}
+    tools = shadow(ASKS, answer=lambda request: Printed("rule 1", b"x", delay=delays[request.argv[0]]))
+    with subprocess.Popen(["uip", "for ever"], env=tools.environment()) as process:
         until(lambda: len(tools.answerer.requests) == 1)
-        tools.call("uip")
-        between = time.monotonic() - started
-        assert process.stdout is not None
-        assert process.stdout.read() == b"late"
-    assert between < 0.4 <= time.monotonic() - started
-    late, soon = tools.drain().invocations
-    assert soon.ended < late.ended
-    assert late.ended - late.time >= 0.4
+        assert tools.call("uip", "not").stdout == b"x"
+        assert tools.call("uip", "a little").stdout == b"x"
+        assert process.poll() is None
+        process.kill()
+    (late,) = [call for call in tools.drain().invocations if call.argv == ("a little",)]
+    assert late.ended is not None
+    assert late.ended - late.time >= 0.2
 
 
 def test_sixty_four_callers_at_once(shadow: Shadow, interpreter: str) -> None:
@@ -373,7 +368,7 @@ def test_callers_who_were_killed_leave_their_places(shadow: Shadow, monkeypatch:
         process = subprocess.Popen(["uip", "forever"], env=tools.environment(), preexec_fn=no_core)
         until(lambda asked=asked: len(tools.answerer.requests) == asked)
         process.send_signal(number)
-        assert process.wait(timeout=30) == -number
+        assert process.wait(timeout=60) == -number
         until(nobody_waits)
     assert tools.call("uip").stdout == b"ok"
     calls = tools.drain().invocations
@@ -394,7 +389,7 @@ def test_a_signal_that_the_caller_ignores_stays_ignored(shadow: Shadow, interpre
 
 def test_timeout_ends_a_call_that_waits(shadow: Shadow, interpreter: str) -> None:
     tools = shadow(ASKS, interpreter=interpreter, answer=always(Printed("rule 1", delay=3600.0)))
-    assert tools.shell("timeout 0.2 uip").returncode == 124
+    assert tools.shell("timeout 0.6 uip").returncode == 124
     assert [call.exit_status for call in tools.drain().invocations] == [None]
 
 
@@ -470,7 +465,7 @@ def fail(request: Request) -> Answer:
 @pytest.mark.parametrize("answer", [fail, always(ReadStdin())])
 def test_an_answerer_that_misbehaves(shadow: Shadow, answer: Callable[[Request], Answer]) -> None:
     tools = shadow(ASKS, answer=answer)
-    result = tools.call("uip", timeout=20)
+    result = tools.call("uip", timeout=60)
     assert (result.returncode, result.stdout, result.stderr) == (1, b"", b"uip: internal error\n")
     assert cause_of(tools.drain().faults) is Cause.ANSWERS_FAILED
 
@@ -488,10 +483,8 @@ def test_an_answer_that_never_comes_ends_with_the_trial(shadow: Shadow, monkeypa
     with subprocess.Popen(["uip", "a", "b c"], env=tools.environment()) as process:
         until(lambda: bool(tools.answerer.requests))
         process.kill()
-    started = time.monotonic()
     log = tools.drain()
     tools.recorder.close()
-    assert time.monotonic() - started < 5
     assert [call.answered_by for call in log.invocations] == ["unanswered"]
     assert cause_of(log.faults) is Cause.ANSWERS_FAILED
     assert describe(log.faults) == "uip: handler 'h' had not returned 0.1 s after the end; the call was: uip a 'b c'"
@@ -518,7 +511,7 @@ def test_nothing_is_answered_when_the_agent_is_dead(shadow: Shadow) -> None:
     drained.start()
     until(lambda: tools.recorder._spool._taken)
     release.set()
-    drained.join(timeout=30)
+    drained.join(timeout=60)
     assert len(tools.drain().invocations) == 3
     assert len(tools.answerer.requests) == 1
 
@@ -560,7 +553,7 @@ def test_who_asks_needs_somebody_who_answers(tmp_path: Path) -> None:
 def test_a_spool_that_cannot_be_written(shadow: Shadow, interpreter: str) -> None:
     tools = shadow(ASKS, interpreter=interpreter, answer=repeat)
     tools.calls.rmdir()
-    result = tools.call("uip", timeout=20)
+    result = tools.call("uip", timeout=60)
     assert (result.returncode, result.stderr) == (1, b"uip: this call could not be recorded\n")
     assert cause_of(tools.drain().faults) is Cause.TAMPERED
 
@@ -569,7 +562,7 @@ def test_an_answer_that_cannot_be_made_leaves_nobody_waiting(shadow: Shadow, int
     wrong: Any = "seven"
     answers = {"good": Printed("rule 1", b"x"), "bad": Printed("rule 2", exit_status=wrong)}
     tools = shadow(ASKS, interpreter=interpreter, answer=lambda request: answers[request.argv[0]])
-    result = tools.call("uip", "bad", timeout=20)
+    result = tools.call("uip", "bad", timeout=60)
     assert (result.returncode, result.stderr) == (1, b"uip: this call was recorded, but it got no answer\n")
     assert tools.call("uip", "good").stdout == b"x"
     log = tools.drain()
@@ -588,7 +581,7 @@ def test_an_answer_that_cannot_be_handed_over(shadow: Shadow, interpreter: str, 
         answers = {"small": Printed("rule 1", b"x"), "large": Printed("rule 2", b"\xff" * 2_000_000)}
         tools = shadow(ASKS, interpreter=interpreter, root=root, answer=lambda request: answers[request.argv[0]])
         assert tools.call("uip", "small").stdout == b"x"
-        result = tools.call("uip", "large", timeout=20)
+        result = tools.call("uip", "large", timeout=60)
         assert (result.returncode, result.stderr) == (1, b"uip: this call was recorded, but it got no answer\n")
         assert tools.call("uip", "small").stdout == b"x"
         faults = tools.drain().faults
@@ -640,7 +633,7 @@ def test_memory_has_a_bound(shadow: Shadow, monkeypatch: pytest.MonkeyPatch) -> 
         ('chmod 0 "$SPOOL/replies"; timeout 0.5 uip x', "answers was moved, replaced or changed"),
         ('echo garbage >"$SPOOL/replies/0"; timeout 0.5 uip x', "a call of uip got no answer"),
         ('uip 0; printf "%s\\n" "$$.0?0" >>"$SPOOL/index"; exec uip 1', "second answer|no shim|no answer can"),
-        ('yes "4.0?" >>"$SPOOL/index" & sleep 0.3; kill $!', "flooded"),
+        ('yes "4.0?" | head -c 1000000 >>"$SPOOL/index"', "flooded"),
     ],
     ids=range(22),
 )  # fmt: skip
@@ -650,11 +643,9 @@ def test_tampering_with_answers_is_noticed(shadow: Shadow, tmp_path: Path, scrip
     variables = {"SPOOL": str(tools.spool), "RECORD": str(tmp_path / "record")}
     tools.call("uip", "before")
     until(lambda: is_quiet(tools))
-    tools.call("/bin/sh", "-c", script, env=variables, cwd=tmp_path, timeout=30)
-    started = time.monotonic()
+    tools.call("/bin/sh", "-c", script, env=variables, cwd=tmp_path, timeout=60)
     log = tools.drain()
     tools.recorder.close()
-    assert time.monotonic() - started < 5
     assert not words or any(part in fault for part in words.split("|") for fault in log.faults), log.faults
     assert [call.argv for call in log.invocations][:1] == [("before",)]
 
@@ -668,7 +659,7 @@ def test_no_line_of_the_index_stops_the_recorder(shadow: Shadow) -> None:
     with (tools.spool / "index").open("ab", buffering=0) as index:
         for _ in range(400):
             index.write(f"{draw.choice(names)}{draw.choice(ends)}\n".encode())
-    until(lambda: tools.call("uip", "still answered", timeout=20).stdout == b"still answered\n")
+    until(lambda: tools.call("uip", "still answered", timeout=60).stdout == b"still answered\n")
     assert cause_of(tools.drain().faults) is Cause.TAMPERED
     assert not any("recorder failed" in fault for fault in tools.drain().faults)
 
@@ -679,7 +670,7 @@ def test_a_call_cannot_be_given_another_end(shadow: Shadow) -> None:
         until(lambda: bool(tools.answerer.requests))
         with (tools.spool / "index").open("ab") as index:
             index.write(b"%d.0=0\n" % process.pid)
-        assert process.wait(timeout=30) == 5
+        assert process.wait(timeout=60) == 5
     faults = tools.drain().faults
     assert "tampered: a call ended with another status than its shim was told to give" in faults
     assert cause_of(faults) is Cause.TAMPERED
@@ -697,7 +688,7 @@ def test_a_claim_that_was_removed(shadow: Shadow) -> None:
     tools = shadow(ASKS, answer=lambda request: Printed("rule 1", delay=3600.0 if request.argv else 0.0))
     claimed = 'until [ -e "$SPOOL/replies/0.claim" ]; do sleep 0.01; done; sleep 0.1'
     script = f'uip 1 & {claimed}; rm "$SPOOL/replies/"*.claim; uip 2; wait'
-    result = tools.call("/bin/sh", "-c", script, env={"SPOOL": str(tools.spool)}, timeout=20)
+    result = tools.call("/bin/sh", "-c", script, env={"SPOOL": str(tools.spool)}, timeout=60)
     assert result.stderr == b"uip: this call was recorded, but it got no answer\n" * 2
     assert tools.call("uip").returncode == 0
     assert tools.drain().faults[0] == "tampered: a shim waits where no answer can reach it"

@@ -38,7 +38,7 @@ def test_other_threads_run_while_a_call_has_no_end(monkeypatch: pytest.MonkeyPat
         guarded(re.search, "^(a|a)*$", "a" * 60 + "b")
     stop.set()
     thread.join()
-    assert len(seen) > 10
+    assert len(seen) > 3
     assert guarded(re.fullmatch, "b", "a") is None
 
 

@@ -51,7 +51,7 @@ class Recorded:
         self.recorder.prove_reachable(sandbox)
 
     def sh(self, script: str) -> str:
-        result = self.sandbox.run(["/bin/sh", "-c", script], phase=Phase.AGENT, timeout=30)
+        result = self.sandbox.run(["/bin/sh", "-c", script], phase=Phase.AGENT, timeout=60)
         return result.stdout_text + result.stderr_text
 
 

@@ -124,7 +124,7 @@ def test_standard_input_is_neither_read_nor_waited_for(shadow: Shadow, interpret
     result = tool.shell("printf 'left\\n' | { uip; cat; }")
     assert result.stdout == b"left\n"
     with subprocess.Popen(["uip", "open"], stdin=subprocess.PIPE, env=tool.environment()) as process:
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     assert tool.argvs() == [(), ("open",)]
 
 
@@ -217,7 +217,7 @@ def test_a_signal_does_not_tear_a_record(shadow: Shadow, number: signal.Signals)
     for _ in range(30):
         process = subprocess.Popen(["uip", "x" * 50_000], env=tool.environment())
         process.send_signal(number)
-        started += process.wait(timeout=30) == 5
+        started += process.wait(timeout=60) == 5
     assert tool.argvs() == [("x" * 50_000,)] * started
 
 

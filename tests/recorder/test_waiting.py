@@ -50,7 +50,7 @@ def test_late_answers_are_settled_in_the_order_in_which_they_are_due(shadow: Sha
     processes = [start(tools, seconds, seconds) for seconds in ("0.9", "0.6", "0.3", "0")]
     until(lambda: len(list(tools.replies.glob("*.claim"))) == 4 and not any(tools.calls.iterdir()))
     release.set()
-    assert [process.communicate(timeout=30)[0] for process in processes] == [b"0.9", b"0.6", b"0.3", b"0"]
+    assert [process.communicate(timeout=60)[0] for process in processes] == [b"0.9", b"0.6", b"0.3", b"0"]
     assert [process.returncode for process in processes] == [7] * 4
     assert slow.finished == ["0", "0.3", "0.6", "0.9"]
     assert slow.threads == {"codereval-answers"}
@@ -122,12 +122,12 @@ def test_a_call_that_waits_for_its_turn_at_the_end_matched_nothing(shadow: Shado
     until(lambda: len(list(tools.replies.glob("*.claim"))) == 2 and not any(tools.calls.iterdir()))
     for process in (first, second):
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     drained = threading.Thread(target=tools.drain)
     drained.start()
     until(lambda: tools.recorder._spool._taken)
     release.set()
-    drained.join(timeout=30)
+    drained.join(timeout=60)
     log = tools.drain()
     assert [call.answered_by for call in log.invocations] == ["rule 0", "unanswered"]
     assert (log.unmatched, log.faults) == ((2,), ())

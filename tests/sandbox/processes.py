@@ -33,7 +33,7 @@ def alive(tag: str) -> list[int]:
     return found
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Fail when `condition` does not become true in time."""
     deadline = time.monotonic() + seconds
     while not condition():

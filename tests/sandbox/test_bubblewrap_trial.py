@@ -37,7 +37,7 @@ success_criteria:
 
 @pytest.fixture
 def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:benchmark -p no:anyio")
     pytester.path.chmod(0o755)
     tasks = pytester.mkdir("tasks")
     (tasks / "sample.yaml").write_text(TASK.format(folder=tasks))

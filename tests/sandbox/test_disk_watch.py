@@ -21,7 +21,7 @@ def watch_until_stopped(folder: Path, max_bytes: int | None) -> TrialError | Non
     stopped = threading.Event()
     watch = DiskWatch([folder], max_bytes, stopped.set)
     try:
-        return watch.fault if stopped.wait(3) else None
+        return watch.fault if stopped.wait(60) else None
     finally:
         watch.close()
         watch.close()
@@ -80,7 +80,10 @@ def test_one_that_hides_what_it_belongs_to_is_stopped_too(kind: str) -> None:
         assert caught.value.cause is Cause.OUT_OF_SPACE
 
 
-def test_one_that_was_quicker_than_the_watch_is_found_at_the_seal(make_sandbox: MakeSandbox) -> None:
+def test_one_that_was_quicker_than_the_watch_is_found_at_the_seal(
+    make_sandbox: MakeSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_watch, "_PAUSE", 600.0)
     sandbox = make_sandbox(limits={"max_disk_mb": 4})
     sandbox.run(["sh", "-c", "head -c 9000000 /dev/urandom >f"], phase=Phase.AGENT, timeout=60)
     with pytest.raises(TrialError) as caught:

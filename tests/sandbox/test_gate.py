@@ -13,7 +13,7 @@ import pytest
 from pytest_codereval.sandbox.gate import Gate, addresses
 from pytest_codereval.sandbox.serving import Acceptor, Services, serve_on_host
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 def until(condition: Callable[[], object]) -> None:

@@ -200,7 +200,7 @@ def test_a_workspace_that_is_too_large_as_a_whole_is_an_error(
     limits = Limits(entries=5)
     monkeypatch.setattr(grading_copy, "GRADING_LIMITS", limits)
     monkeypatch.setattr(directory, "GRADING_LIMITS", limits)
-    sandbox.run(["sh", "-c", "touch 1 2 3 4 5 6"], phase=Phase.AGENT, timeout=9)
+    sandbox.run(["sh", "-c", "touch 1 2 3 4 5 6"], phase=Phase.AGENT, timeout=60)
     sandbox.reap()
     with pytest.raises(TrialError, match="more than can be graded") as caught:
         sandbox.begin_grading()
@@ -211,7 +211,7 @@ def test_a_workspace_that_is_too_large_as_a_whole_is_an_error(
 
 def test_what_was_left_out_is_known(sandbox: DirectorySandbox) -> None:
     assert sandbox.graded is None
-    sandbox.run(["sh", "-c", "mkfifo fifo; echo x >a; ln -s a b"], phase=Phase.AGENT, timeout=9)
+    sandbox.run(["sh", "-c", "mkfifo fifo; echo x >a; ln -s a b"], phase=Phase.AGENT, timeout=60)
     sandbox.reap()
     sandbox.begin_grading()
     assert sandbox.graded is not None
@@ -220,7 +220,7 @@ def test_what_was_left_out_is_known(sandbox: DirectorySandbox) -> None:
 
 
 def grader(sandbox: DirectorySandbox, command: str, material: Path) -> str:
-    result = sandbox.run(["/bin/sh", "-c", command], phase=Phase.GRADE, timeout=20, env={"TASK_DIR": str(material)})
+    result = sandbox.run(["/bin/sh", "-c", command], phase=Phase.GRADE, timeout=60, env={"TASK_DIR": str(material)})
     return result.stdout_text + result.stderr_text
 
 
@@ -287,16 +287,16 @@ def test_git_runs_neither_hooks_nor_monitors_of_the_agents_repository(sandbox: D
         printf '#!/bin/sh\\ntouch %s/ran; exit 1\\n' "$PWD" >trap && chmod 755 trap
         mkdir -p .git/hooks && cp trap .git/hooks/pre-commit && git config core.fsmonitor "$PWD/trap"
     """
-    assert sandbox.run(["sh", "-ec", agent], phase=Phase.AGENT, timeout=20).exit_status == 0
+    assert sandbox.run(["sh", "-ec", agent], phase=Phase.AGENT, timeout=60).exit_status == 0
     (sandbox.workspace / "ran").unlink(missing_ok=True)
     sandbox.reap()
     sandbox.begin_grading()
     commit = "git status --porcelain && git add trap && git commit -q -m two && git log --format=%s"
-    shown = sandbox.run(["sh", "-c", commit], phase=Phase.GRADE, timeout=20)
+    shown = sandbox.run(["sh", "-c", commit], phase=Phase.GRADE, timeout=60)
     assert (shown.exit_status, shown.stdout) == (0, b"?? trap\ntwo\none\n"), shown.stderr
     assert not (sandbox.workspace / "ran").exists()
     wanted = "echo x >more && git add more && git -c core.hooksPath=.git/hooks commit -q -m three"
-    assert sandbox.run(["sh", "-c", wanted], phase=Phase.GRADE, timeout=20).exit_status == 1
+    assert sandbox.run(["sh", "-c", wanted], phase=Phase.GRADE, timeout=60).exit_status == 1
     assert (sandbox.workspace / "ran").exists()
     assert "GIT_CONFIG_COUNT" not in sandbox.environment(Phase.RUN)
 
@@ -308,7 +308,7 @@ def test_an_authors_settings_of_git_come_behind_and_win(make_sandbox: MakeSandbo
         sandbox = make_sandbox(env=env)
         sandbox.begin_grading()
         ask = "git config core.hooksPath; git config core.fsmonitor"
-        assert sandbox.run(["sh", "-c", ask], phase=Phase.GRADE, timeout=20).stdout_text == f"{path}\nfalse\n"
+        assert sandbox.run(["sh", "-c", ask], phase=Phase.GRADE, timeout=60).stdout_text == f"{path}\nfalse\n"
 
 
 def test_programs_that_graders_run_have_places_of_their_own(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_programs_that_graders_run_have_places_of_their_own(make_sandbox: MakeSa
     sandbox.run(
         ["sh", "-c", "echo tool >~/tool; echo 'echo mine' >>~/.profile; ln -s ~/tool $TMPDIR/t"],
         phase=Phase.PREPARE,
-        timeout=9,
+        timeout=60,
     )
     sandbox.reap()
     sandbox.begin_grading()
@@ -325,9 +325,9 @@ def test_programs_that_graders_run_have_places_of_their_own(make_sandbox: MakeSa
     for name in ("HOME", "TMPDIR", "PYTHONPYCACHEPREFIX"):
         assert grade[name] != run[name]
     plant = 'cat ~/tool $TMPDIR/t; echo "echo planted" >>~/.profile; touch $TMPDIR/planted; ls -A ~'
-    shown = sandbox.run(["sh", "-lc", plant], phase=Phase.RUN, timeout=9)
+    shown = sandbox.run(["sh", "-lc", plant], phase=Phase.RUN, timeout=60)
     assert shown.stdout.startswith(b"mine\ntool\ntool\n"), shown
-    after = sandbox.run(["sh", "-lc", "cat ~/tool; ls $TMPDIR"], phase=Phase.GRADE, timeout=9)
+    after = sandbox.run(["sh", "-lc", "cat ~/tool; ls $TMPDIR"], phase=Phase.GRADE, timeout=60)
     assert after.stdout == b"mine\ntool\nt\n"
 
 

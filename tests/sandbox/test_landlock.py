@@ -194,7 +194,7 @@ def test_a_virtual_environment_can_be_made_and_used(workshop: DirectorySandbox) 
 
 def test_standard_input_can_be_opened_by_its_path(make: Make) -> None:
     for phase in (Phase.PREPARE, Phase.AGENT):
-        result = make().run(["sh", "/dev/stdin"], phase=phase, timeout=9, stdin=b"echo from there")
+        result = make().run(["sh", "/dev/stdin"], phase=phase, timeout=60, stdin=b"echo from there")
         assert result.stdout == b"from there\n"
 
 
@@ -238,6 +238,23 @@ def test_what_is_installed_in_the_checkout_works_and_its_tasks_stay_out_of_sight
     assert out(sandbox, "helper; tool") == "here\nhere"
     assert sh(sandbox, f"cat {checkout}/task/task.yaml").exit_status != 0
     assert sh(sandbox, f"cat {checkout}/tools/answers").exit_status != 0
+
+
+@needs_files
+def test_programs_of_a_manager_of_versions_in_home_work(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    manager = home / ".manager"
+    program(manager / "versions" / "3" / "bin" / "language", "#!/bin/sh\necho version 3\n")
+    program(manager / "libexec" / "start", f"#!/bin/sh\nexec {manager}/versions/3/bin/language\n")
+    program(manager / "shims" / "language", f"#!/bin/sh\nexec {manager}/libexec/start\n")
+    (home / "letter").write_text("private")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", os.pathsep.join([str(manager / "shims"), os.environ["PATH"]]))
+    sandbox = make()
+    assert out(sandbox, "language") == "version 3"
+    assert sh(sandbox, f"cat {home}/letter").exit_status != 0
 
 
 @needs_files

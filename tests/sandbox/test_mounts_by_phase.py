@@ -44,7 +44,7 @@ def sandbox(task_dir: Path) -> Iterator[Sandbox]:
 
 
 def said(sandbox: Sandbox, text: str, phase: Phase) -> str:
-    result = sandbox.run(["/bin/sh", "-c", text], phase=phase, timeout=20)
+    result = sandbox.run(["/bin/sh", "-c", text], phase=phase, timeout=60)
     return (result.stdout + result.stderr).decode()
 
 

@@ -160,7 +160,7 @@ if drivers.driver("bubblewrap").availability().usable:
 for make in makers:
     with contextlib.closing(make()) as sandbox:
         for phase in (Phase.PREPARE, Phase.AGENT):
-            done = sandbox.run(["python3", "-I", "-c", code], phase=phase, timeout=30)
+            done = sandbox.run(["python3", "-I", "-c", code], phase=phase, timeout=60)
             print(done.stdout.decode().strip(), done.stderr.decode())
 """
 

@@ -119,7 +119,7 @@ def test_a_whole_trial_as_another_user() -> None:
         from tests.sandbox.making import create
         sandbox = create(environments=EnvironmentPlan())
         script = "mkdir -p a/b; echo x >a/b/c; chmod 0 a/b a; setsid sleep 77 & id -u"
-        print(sandbox.run(["sh", "-c", script], phase=Phase.AGENT, timeout=9).stdout_text, end="")
+        print(sandbox.run(["sh", "-c", script], phase=Phase.AGENT, timeout=60).stdout_text, end="")
         sandbox.reap()
         sandbox.close()
         print(sandbox.leftovers, sandbox.root.exists())

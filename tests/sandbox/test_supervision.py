@@ -60,7 +60,7 @@ def test_reaping_ends_every_escaped_process(sandbox: DirectorySandbox, kind: str
 def test_a_timeout_ends_every_escaped_process(sandbox: DirectorySandbox) -> None:
     tag = new_tag()
     script = "\n".join(each.format(tag=tag) for each in ESCAPES.values())
-    result = sandbox.run(["sh", "-c", f"{script}\necho up; sleep {tag}"], phase=Phase.AGENT, timeout=1)
+    result = sandbox.run(["sh", "-c", f"{script}\necho up; sleep {tag}"], phase=Phase.AGENT, timeout=2)
     assert (result.timed_out, result.exit_status, result.stdout) == (True, 137, b"up\n")
     assert alive(tag) == []
     before = beats(sandbox)
@@ -155,7 +155,7 @@ def test_the_end_of_the_harness_ends_its_agents(tmp_path: Path, number: int) -> 
 
 
 FORK = """
-    sandbox.run(["true"], phase=Phase.AGENT, timeout=9)
+    sandbox.run(["true"], phase=Phase.AGENT, timeout=60)
     if os.fork() == 0:
         sandbox.close()
         import time
@@ -229,7 +229,7 @@ def test_stopping_the_keeper_is_tampering_too(make_sandbox: MakeSandbox, monkeyp
     monkeypatch.setattr(supervision, "PATIENCE", 0.5)
     sandbox, tag = make_sandbox(), new_tag()
     script = f"(setsid sleep {tag} &) >/dev/null 2>&1; kill -STOP $PPID; sleep 0.1"
-    assert attack(sandbox, script, Phase.PREPARE, timeout=0.5) is Cause.TAMPERED
+    assert attack(sandbox, script, Phase.PREPARE, timeout=1) is Cause.TAMPERED
     assert alive(tag) == []
     sandbox.close()
     assert sh(make_sandbox(), "echo fine") == "fine\n"
@@ -248,7 +248,7 @@ def test_killing_everything_that_can_be_killed_ends_only_the_agent(sandbox: Dire
     tag = new_tag()
     sh(sandbox, f"setsid sleep {tag} &")
     assert len(alive(tag)) == 1
-    assert sandbox.run(["sh", "-c", "kill -9 -1; echo on"], phase=Phase.AGENT, timeout=9).stdout == b"on\n"
+    assert sandbox.run(["sh", "-c", "kill -9 -1; echo on"], phase=Phase.AGENT, timeout=60).stdout == b"on\n"
     wait_until(lambda: not alive(tag))
     sandbox.reap()
 

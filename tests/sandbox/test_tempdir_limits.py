@@ -49,32 +49,32 @@ def test_bombs_are_bounded_in_each_phase(limited: DirectorySandbox, phase: Phase
     tag = new_tag()
     if phase is Phase.GRADE:
         limited.begin_grading()
-    forks = limited.run(["sh", "-c", FORK_BOMB.format(tag=tag)], phase=phase, timeout=30)
+    forks = limited.run(["sh", "-c", FORK_BOMB.format(tag=tag)], phase=phase, timeout=60)
     assert forks.exit_status != 0
     assert b"fork" in forks.stderr
     limited.reap()
     assert alive(tag) == []
-    assert limited.run([sys.executable, "-c", MEMORY_BOMB], phase=phase, timeout=30).exit_status == 137
-    assert limited.run(["echo", "on"], phase=phase, timeout=30).stdout == b"on\n"
+    assert limited.run([sys.executable, "-c", MEMORY_BOMB], phase=phase, timeout=60).exit_status == 137
+    assert limited.run(["echo", "on"], phase=phase, timeout=60).stdout == b"on\n"
 
 
 def test_what_is_left_in_the_background_counts_and_is_no_reason_for_a_verdict(limited: DirectorySandbox) -> None:
     tag = new_tag()
     fill = f"i=0; while [ $i -lt 20 ]; do setsid sleep {tag} >/dev/null 2>&1 & i=$((i+1)); done"
-    assert limited.run(["sh", "-c", fill], phase=Phase.AGENT, timeout=30).exit_status == 0
-    more = limited.run(["sh", "-c", FORK_BOMB.format(tag=tag)], phase=Phase.AGENT, timeout=30)
+    assert limited.run(["sh", "-c", fill], phase=Phase.AGENT, timeout=60).exit_status == 0
+    more = limited.run(["sh", "-c", FORK_BOMB.format(tag=tag)], phase=Phase.AGENT, timeout=60)
     assert b"fork" in more.stderr
     limited.begin_grading()
     assert alive(tag) == []
-    assert limited.run(["echo", "graded"], phase=Phase.GRADE, timeout=30).stdout == b"graded\n"
+    assert limited.run(["echo", "graded"], phase=Phase.GRADE, timeout=60).stdout == b"graded\n"
 
 
 def test_programs_that_cannot_be_run_give_the_same_statuses(limited: DirectorySandbox) -> None:
     (limited.workspace / "plain").write_text("echo by the shell\n")
     (limited.workspace / "plain").chmod(0o755)
     for argv, status in ((["no-such-program"], 127), (["/etc"], 126), (["./plain"], 0), (["a\0b"], 126)):
-        assert limited.run(argv, phase=Phase.AGENT, timeout=30).exit_status == status, argv
-    assert limited.run(["ls", "/proc/self/fd"], phase=Phase.AGENT, timeout=30).stdout.split() == [
+        assert limited.run(argv, phase=Phase.AGENT, timeout=60).exit_status == status, argv
+    assert limited.run(["ls", "/proc/self/fd"], phase=Phase.AGENT, timeout=60).stdout.split() == [
         b"0",
         b"1",
         b"2",
@@ -87,7 +87,7 @@ def test_limits_are_told_and_their_groups_removed(limited: DirectorySandbox) -> 
     assert "memory and processors" not in limited.described["does_not_isolate"]  # type: ignore[operator]
     groups = folders(limited)
     assert groups
-    limited.run(["true"], phase=Phase.AGENT, timeout=30)
+    limited.run(["true"], phase=Phase.AGENT, timeout=60)
     limited.close()
     assert not any(group.exists() for group in groups)
 
@@ -96,7 +96,7 @@ def test_a_group_that_somebody_removed_is_no_verdict(limited: DirectorySandbox) 
     for group in folders(limited):
         group.rmdir()
     with pytest.raises(TrialError, match="a control group cannot be joined") as caught:
-        limited.run(["true"], phase=Phase.AGENT, timeout=30)
+        limited.run(["true"], phase=Phase.AGENT, timeout=60)
     assert caught.value.cause is Cause.SANDBOX
 
 
@@ -116,4 +116,4 @@ def test_nothing_changes_for_tasks_that_ask_for_none(monkeypatch: pytest.MonkeyP
         assert folders(sandbox) == ()
         assert "limits" not in sandbox.described
         assert "memory and processors" in sandbox.described["does_not_isolate"]  # type: ignore[operator]
-        assert sandbox.run(["true"], phase=Phase.AGENT, timeout=30).exit_status == 0
+        assert sandbox.run(["true"], phase=Phase.AGENT, timeout=60).exit_status == 0

@@ -98,7 +98,7 @@ def test_leftovers_of_the_dead_are_removed_and_nothing_else(
 
 def test_only_so_many_have_a_turn_at_once(place: registry.Registry) -> None:
     inside, most, lock = 0, 0, threading.Lock()
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
 
     def take() -> None:
         nonlocal inside, most
@@ -108,7 +108,7 @@ def test_only_so_many_have_a_turn_at_once(place: registry.Registry) -> None:
                     inside += 1
                     most = max(most, inside)
                 with contextlib.suppress(threading.BrokenBarrierError):
-                    together.wait(0.05)
+                    together.wait(0.3)
                 together.reset()
                 with lock:
                     inside -= 1
