@@ -13,6 +13,9 @@ from ..trajectory.model import ToolCall, Trajectory
 from .workspace import Gap, not_in_record
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ..criteria.judges.desk import Room
     from ..sandbox.protocol import ProcessResult
 
 _LEFT_OUT = "secrets are left out of"
@@ -73,11 +76,15 @@ def known_log(stored: StoredRecord) -> InvocationLog:
 
 
 def with_gaps(evidence: Evidence, gaps: Sequence[Gap]) -> Evidence:
-    """The same evidence, but no command runs on a workspace that is not what it was."""
+    """The same evidence, but no command and no agent that judges looks around in a workspace that is not what it was."""
     if not gaps:
         return evidence
 
     def shell(command: str, *, timeout: float, shims: bool = False) -> ProcessResult:
         raise not_in_record(f"a command would see {gaps[0]}")
 
-    return dataclasses.replace(evidence, shell=shell)
+    def room(_evidence: Evidence) -> AbstractContextManager[Room]:
+        raise not_in_record(f"an agent that judges would see {gaps[0]}")
+
+    desk = evidence.desk and dataclasses.replace(evidence.desk, make_room=room)
+    return dataclasses.replace(evidence, shell=shell, desk=desk)

@@ -43,6 +43,7 @@ class Place:
         self._stored = stored
         self._by_name = by_name
         self._equipment: Equipment | None = None
+        self._naming: list[str] = []
         self.is_made = False
         self.leftovers: tuple[str, ...] = ()
 
@@ -65,6 +66,7 @@ class Place:
             show=sandbox.show,
         )
         restore(self._stored.folder / "workspace", manifest, sandbox.workspace, self._stored.workspace_root)
+        self._naming = files_naming(manifest, sandbox.workspace, self._stored.workspace_root)
         python = self._task.sandbox.python
         if python is not None and python.env_packages:
             install_python_packages(sandbox, python.env_packages, folder)
@@ -130,18 +132,15 @@ class Place:
 
     @property
     def without(self) -> list[str]:
-        """What graders had when the trial ran and have not now."""
+        """What graders had when the trial ran and have not now; known once the workspace is staged."""
         found = []
         if self._task.pre_run:
             found.append("what pre_run left outside the workspace (HOME, TMPDIR, the virtual environment)")
         python = self._task.sandbox.python
         if python is not None and python.env_packages:
             found.append("what the agent installed into the virtual environment")
-        commands = any(getattr(criterion, "command", None) for criterion in self._task.success_criteria)
-        manifest = self._stored.manifest
-        if commands and manifest is not None:
-            naming = files_naming(manifest, self._stored.folder / "workspace", self._stored.workspace_root)
-            found += [f"the path of the workspace that {name} names" for name in naming[:MOST_NAMED]]
+        if any(getattr(criterion, "command", None) for criterion in self._task.success_criteria):
+            found += [f"the path of the workspace that {name} names" for name in self._naming[:MOST_NAMED]]
         return found
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ def recorded_spec(stored: StoredRecord, *, trusted: bool) -> TrialSpec:
         assert isinstance(told, dict)
         task = Task.model_validate(told["resolved"])
         path, line, text = Path(told["file"]), int(told["line"]), str(told["source"])
-    except (AssertionError, KeyError, TypeError, ValueError, ValidationError) as error:
+    except (AssertionError, KeyError, TypeError, ValueError, OverflowError, ValidationError) as error:
         raise CoderEvalError(f"{stored.path}: its task is not one that this release reads: {error}") from None
     name = stored.folder.name.partition(".again")[0]
     return TrialSpec(

@@ -99,8 +99,8 @@ class StoredTrial(Standing):
             self._begin_record()
             self._refuse_unjudgeable(stored)
             self._place = Place(self.spec, self.settings, stored, self._handler_by_name)
-            self._without = self._place.without
             self._place.stage()
+            self._without = self._place.without
             self._is_ready = True
             self._marks["staged"] = clock.now()
 

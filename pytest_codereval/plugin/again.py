@@ -75,8 +75,8 @@ def _to_resume(
     try:
         stored = _found(run, spec, item, of_others=False)
     except UnreadableRecord as error:
-        why = {"message": str(error)}
-        return _again(config, spec, handler_by_name, "record unreadable", why, error.path.parent)
+        told: dict[str, Any] = {"message": str(error)}
+        return _again(config, spec, handler_by_name, "record unreadable", told, error.path.parent)
     except CoderEvalError as error:
         lost = TrialError(Cause.EVIDENCE_LOST, str(error))
         return StoredTrial(spec, _settings(config, run.path), lost, handler_by_name)

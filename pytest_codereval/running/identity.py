@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,13 +79,18 @@ def _files(spec: TrialSpec, keep_out: Collection[Path], by_name: FindByName) -> 
     folder = spec.path.parent.absolute()
     named = dict.fromkeys([*given_paths(spec.task, folder), *_answers(spec, by_name), *_of_agent(spec)])
     for path in named:
-        shown = path.relative_to(folder) if path.is_relative_to(folder) else path
-        yield f"file {shown}", digest(path, exclude=keep_out).sha256
+        yield f"file {_shown(path, folder)}", digest(path, exclude=keep_out).sha256
     variables = dict(spec.task.sandbox.env)
     material = GradingMaterial(spec.task, spec.path, _NOWHERE, spec.dataset_paths, keep_out, variables)
     material.hide()
     for name, value in material.digests.items():
         yield f"file {name}", _without_tasks(folder, keep_out) if name == TASK_FOLDER else value
+
+
+def _shown(path: Path, folder: Path) -> str:
+    """How a file is called wherever the checkout lies: by its way from the task's folder where both lie together."""
+    together = len(Path(os.path.commonpath([path, folder])).parts) > 1
+    return os.path.relpath(path, folder) if together else str(path)
 
 
 def _without_tasks(folder: Path, keep_out: Collection[Path]) -> str:

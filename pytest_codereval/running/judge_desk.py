@@ -34,6 +34,9 @@ INSTRUCTIONS = frozenset({"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUD
 
 RENAMED = ".as-data"
 
+LONGEST_PATH = 3000
+"""Bytes of a path in the copy. A system call takes 4096, and the agent may have nested folders deeper than that."""
+
 
 def desk_for(plan: Plan, accounts: JudgeAccounts) -> JudgeDesk:
     """The desk for a trial that runs in this session."""
@@ -95,7 +98,10 @@ def prepare_copy(workspace: Path, reference: Workspace | None, rules: IgnoreRule
         for name in sorted([*folders, *files]):
             path = Path(folder, name)
             shown = str(path.relative_to(workspace))
-            if path.is_symlink():
+            if len(os.fsencode(path)) > LONGEST_PATH:
+                left_out.append(f"{shown} (too long a path)")
+                remove(path)
+            elif path.is_symlink():
                 left_out.append(f"{shown} (a link)")
                 remove(path)
             elif name in STEERING or rules.ignores(name):

@@ -45,8 +45,8 @@ def install_python_packages(sandbox: Sandbox, packages: Sequence[str], task_dir:
 def install_node_packages(sandbox: Sandbox, packages: Sequence[str]) -> None:
     """Install npm packages into `node_modules` of the workspace; no file beside it is made or changed.
 
-    Needs npm where the tools of the sandbox run. Raises TrialError(CONFIGURATION) for a package that starts with a dash,
-    TrialError(SANDBOX) when npm fails or is not there.
+    Needs npm where the tools of the sandbox run. Raises TrialError(CONFIGURATION) for a package that starts with a
+    dash, TrialError(SANDBOX) when npm fails or is not there.
     """
     where = "sandbox.node.env_packages"
     _refuse_options(packages, where)

@@ -31,6 +31,13 @@ CHECKOUT_TIMEOUT = 30.0
 _BRANCH = "main"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:")
 _PASSWORD = re.compile(r"(?<=://)[^/\s]+(?=@)")
+_HOW_TO_REACH = (
+    *("GIT_SSH", "GIT_SSL_", "GIT_ASKPASS", "GIT_PROXY_", "GIT_HTTP_"),
+    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"),
+    *("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"),
+)
+"""The variables of git that say how others are reached; the rest say which repository is meant."""
+
 _QUIET = (
     *("-c", "core.hooksPath=/dev/null", "-c", "init.templateDir=", "-c", "protocol.ext.allow=never"),
     *("-c", "advice.detachedHead=false", "-c", "gc.auto=0", "-c", "core.fsmonitor=false"),
@@ -151,7 +158,11 @@ class _Fetching:
 
 def _run(command: Sequence[str], folder: Path, timeout: float, what: str) -> subprocess.CompletedProcess[bytes]:
     """Run git of this machine with the harness's settings and credentials; nobody is asked for any."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "GIT_"))}
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_HOW_TO_REACH) or not name.startswith(("PYTEST_", "GIT_"))
+    }
     env = own | {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
     try:
         process = subprocess.Popen(

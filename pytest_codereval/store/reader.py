@@ -240,7 +240,7 @@ def _refuse_link(path: Path) -> None:
 
 
 def _refuse_odd(run: Path) -> None:
-    """What a run directory is made of is neither a link, which leads elsewhere, nor a pipe, which lets a reader wait."""
+    """What a run directory is made of is no link, which leads elsewhere, and no pipe, for which readers wait."""
     shared = (Path(folder, name) for folder, *names in os.walk(run / "shared") for name in itertools.chain(*names))
     for path in (*(run / name for name in (*_FOLDERS, *_FILES)), *shared):
         _refuse_link(path)
@@ -279,8 +279,8 @@ class StoredRun:
         """The record of a trial; of several, the last one of the pytest item. None when there is none.
 
         Where the item has none, the only one there is will do. Without `of_others` that is so for items of task files
-        alone, however they are called: each Python test has trials of its own. Raises UnreadableRecord when the item has
-        none and one that may be its cannot be read, CoderEvalError for links and when it is not known which is meant.
+        alone, however they are called: each Python test has trials of its own. Raises UnreadableRecord when the item
+        has none and one that may be its cannot be read, CoderEvalError for links and when several may be meant.
         """
         parent = self.path / "trials" / key.task_id
         found, unreadable = self._read(self._candidates(parent, folder_name), key)

@@ -219,7 +219,7 @@ def test_what_the_agent_did_and_said(bench: Bench, monkeypatch: pytest.MonkeyPat
     shown = {"include_agent_output": True, "include_tool_calls": True, "include_dialog": True}
     with anthropic(monkeypatch, verdict(1.0), verdict(1.0), verdict(1.0)) as fake:
         bench.judge(events, **shown)
-        short = bench.judge(events, **shown, max_dialog_chars=40)
+        short = bench.judge(events, **shown, max_dialog_chars=170)
         bench.judge(None, **shown)
     text = _asked(fake)
     assert "<material-" in text
@@ -227,7 +227,7 @@ def test_what_the_agent_did_and_said(bench: Bench, monkeypatch: pytest.MonkeyPat
     told = re.findall(r'kind="dialogue" name="(.*?)">\n(.*?)\n</material', text)
     assert told[:3] == [("1 of 4: user", "greet me"), ("2 of 4: agent", "first answer"), ("3 of 4: user", "more")]
     assert "let me see" not in text
-    assert "the last 3 of 4 parts are left out, being above 40 characters" in _asked(fake, 1)
+    assert "the last 3 of 4 parts are left out, being above 170 characters" in _asked(fake, 1)
     assert short.judge is not None
     assert any("parts are left out" in note for note in short.judge["left_out"])
     assert _asked(fake, 2).count("no agent ran") == 3

@@ -96,6 +96,18 @@ def test_the_history_comes_where_it_is_asked_for(
     assert str(origin) not in "".join(texts)
 
 
+def test_variables_say_how_to_reach_a_repository_and_not_which_one_is_meant(
+    sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", str(task_dir / "nowhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(task_dir / "index"))
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"sh -c 'exec git-upload-pack {origin}' --")
+    monkeypatch.setenv("GIT_SSH_VARIANT", "simple")
+    place = staged(sandbox, make_task, task_dir, repo("ssh://host.invalid/x.git"))
+    assert (place / "file.txt").read_text() == "version 3\n"
+    assert not list(task_dir.glob("[!t]*"))
+
+
 def test_a_relative_path_starts_at_the_task(
     sandbox: DirectorySandbox, make_task: MakeTask, task_dir: Path, origin: Path
 ) -> None:

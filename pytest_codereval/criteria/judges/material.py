@@ -29,6 +29,9 @@ MOST_MESSAGE_CHARS = 20_000
 MOST_PARAMETER_CHARS = 2_000
 MOST_TOOL_OUTPUT_CHARS = 2_000
 
+FENCE_CHARS = 80
+"""About what the fence around a part of a series has; it counts as a part of it."""
+
 _ROOT = re.compile(r"\$\{?(TASK_DIR|REFERENCE_DIR)\}?(?:/|$)")
 _MAGIC = re.compile(r"[*?\[]")
 _NO_TRAJECTORY = "no agent ran, so there is none"
@@ -252,7 +255,7 @@ def _series(kind: str, parts: Sequence[tuple[str, str]] | None, most: int) -> It
         return
     left = most
     for number, (who, text) in enumerate(parts, 1):
-        left -= len(text)
+        left -= len(text) + FENCE_CHARS
         if left < 0:
             dropped = len(parts) - number + 1
             note = f"the last {dropped} of {len(parts)} parts are left out, being above {most} characters"

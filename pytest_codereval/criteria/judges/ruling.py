@@ -9,11 +9,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...errors import JudgingError
 from ...text import clean, shorten
 from ...trajectory.spending import Spending
 from ..contract import Judgement
 from .scrubbing import Scrubber
-from .verdict import Opinion
+from .verdict import Opinion, opinion_of
 
 REASON_LENGTH = 300
 
@@ -59,13 +60,9 @@ def ruling_from(kept: Mapping[str, Any] | None) -> Ruling | None:
     """The ruling that was kept, None for anything else."""
     try:
         assert kept is not None
-        opinions = tuple(
-            Opinion(float(each["score"]), str(each["rationale"]), tuple(map(str, each["findings"])))
-            for each in kept["opinions"]
-        )
-        found = Ruling(str(kept["model"]), opinions, kept["temperature"])
-        return found if found.opinions and all(0 <= score <= 1 for score in found.scores) else None
-    except (AssertionError, LookupError, TypeError, ValueError):
+        opinions = tuple(map(opinion_of, kept["opinions"]))
+        return Ruling(str(kept["model"]), opinions, kept["temperature"]) if opinions else None
+    except (AssertionError, AttributeError, JudgingError, LookupError, TypeError, ValueError):
         return None
 
 

@@ -124,7 +124,7 @@ class Spool:
         return self._take(last=False)
 
     def seen(self) -> tuple[SpooledCall, ...]:
-        """The calls that were told so far, by their time. Waits for nobody, and finds nothing wrong with what goes on."""
+        """The calls that were told so far, by their time. Waits for nobody and finds no fault with what goes on."""
         with self._lock:
             for _ in range(_ROUNDS):
                 if not self._read_all():

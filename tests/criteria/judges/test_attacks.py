@@ -6,11 +6,13 @@ import gzip
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_codereval.criteria.judges.scrubbing import SHOWN, Scrubber
 from pytest_codereval.errors import NotJudged
 from pytest_codereval.running.session import Session
 from pytest_codereval.sandbox import drivers
@@ -130,6 +132,42 @@ def test_a_judgement_of_other_material_is_never_taken(bench: Bench, monkeypatch:
     assert (first.verdict, second.verdict) == ("pass", "fail")
 
 
+@pytest.mark.parametrize("kept", [True, "1.0", 7, None, "cut", "list"])
+def test_a_kept_judgement_that_is_broken_is_made_anew(bench: Bench, monkeypatch: pytest.MonkeyPatch, kept: Any) -> None:
+    with anthropic(monkeypatch, [verdict(0.1)] * 2) as fake:
+        assert bench.judge().verdict == "fail"
+        (file,) = (bench.shared / "judgements").glob("*.json")
+        judged = json.loads(file.read_text())
+        judged["opinions"] = ["x"] if kept == "list" else [{**judged["opinions"][0], "score": kept}]
+        file.write_text("{" if kept == "cut" else json.dumps(judged))
+        assert bench.judge().verdict == "fail"
+        assert len(fake.requests) == 2
+
+
+def test_folders_deeper_than_a_path_may_be_are_no_error(room: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = os.open(room.workspace, os.O_RDONLY)
+    descriptor = top
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=descriptor)
+        descriptor = os.open("d" * 200, os.O_RDONLY, dir_fd=descriptor)
+        os.close(top)
+        top = descriptor
+    os.close(os.open("CLAUDE.md", os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=descriptor))
+    os.close(descriptor)
+    with anthropic(monkeypatch, verdict(0.1)) as fake:
+        found = room.judge(type="agent_judge", agent=LOOP)
+        assert "too long a path" in json.dumps(fake.requests[0].body)
+    shutil.rmtree(room.workspace / ("d" * 200))
+    assert found.verdict == "fail", found.reason
+
+
+def test_overlapping_texts_of_the_reference_are_taken_out_whole() -> None:
+    scrubber = Scrubber(["alpha beta gamma delta\nepsilon zeta eta theta iota", "gamma delta!epsilon"])
+    assert scrubber.scrub("x alpha beta gamma delta!epsilon y") == f"x {SHOWN} y"
+    assert scrubber.scrub("short") == "short"
+    assert Scrubber([]).scrub("text that is long enough") == "text that is long enough"
+
+
 def _made_executable(workspace: Path) -> None:
     (workspace / "hello.txt").chmod(0o755)
 
@@ -157,7 +195,7 @@ def test_the_reference_is_not_kept_as_it_is_written_in_json(bench: Bench, monkey
     line = 'print("the \\ salute\tis quite sécret here")'
     (bench.reference / "a.py").write_text(f"{line}\n")
     nested = json.dumps({"told": json.dumps(line), "plain": json.dumps(line, ensure_ascii=False)})
-    events = (ToolCall("1", "Bash", {"command": line}, "ok", nested, 0),)
+    events = (ToolCall("1", "Bash", {"command": line}, "success", nested, 0),)
     replies = [verdict(0.9, f"it says {line}"), verdict(line)]
     with anthropic(monkeypatch, *replies):
         found = bench.judge(events, include_tool_calls=True)
@@ -194,7 +232,7 @@ def test_a_call_that_does_not_tell_its_cost_ends_the_judging_under_a_budget(
     limited = with_session(tmp_path, Session(tmp_path / "shared", **priced(judge_budget_usd=100)))
     silent = Turn(verdict(1.0).parts, usage=False)
     with FakeOpenAI([silent] * 3) as fake:
-        asked = {"api": "openai", "base_url": fake.url, "model": "claude-sonnet-4-6"}
+        asked: dict[str, Any] = {"api": "openai", "base_url": fake.url, "model": "claude-sonnet-4-6"}
         found = limited.judge(**asked)
         free = bench.judge(**asked, prompt="without a budget")
     assert (found.verdict, free.verdict) == ("error", "pass")
