@@ -76,7 +76,7 @@ def known_log(stored: StoredRecord) -> InvocationLog:
 
 
 def with_gaps(evidence: Evidence, gaps: Sequence[Gap]) -> Evidence:
-    """The same evidence, but no command and no agent that judges looks around in a workspace that is not what it was."""
+    """The same evidence, but no command and no agent that judges works in a workspace that is not what it was."""
     if not gaps:
         return evidence
 

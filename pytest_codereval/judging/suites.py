@@ -54,10 +54,14 @@ class CriterionAggregate:
 
 @dataclasses.dataclass(frozen=True)
 class SuiteResult:
-    """A suite: how its trials ended, each criterion over them, and its gate, None when no threshold is set."""
+    """A suite: how its trials ended, each criterion over them, and its gate, None when no threshold is set.
+
+    `stopped_early` are the trials whose run was cut: their criteria were judged on what there was by then.
+    """
 
     statuses: Mapping[str, int]
     expected: int
+    stopped_early: int
     criteria: tuple[CriterionAggregate, ...]
     gate: GateStatus | None
     reason: str
@@ -71,6 +75,7 @@ class SuiteResult:
         """The result as plain data."""
         return {
             "trials": {"expected": self.expected} | dict(self.statuses),
+            "stopped_early": self.stopped_early,
             "gate": self.gate,
             "reason": self.reason,
             "criteria": [criterion.as_record() for criterion in self.criteria],
@@ -90,7 +95,10 @@ def judge_suite(summaries: Sequence[Summary]) -> SuiteResult:
     expected = max(summary["rows"] * summary["repeats"] for summary in summaries)
     criteria = tuple(_aggregate(entries) for entries in _by_criterion(counted).values())
     gate, reason = _gate(criteria, statuses, missing_trials(len(counted), expected, skipped), counted)
-    return SuiteResult(dict(statuses), expected, criteria, gate, reason)
+    stopped = sum(bool(summary.get("early_stop")) for summary in counted)
+    if gate is not None and stopped:
+        reason += f"; {stopped} of {len(counted)} runs were stopped early"
+    return SuiteResult(dict(statuses), expected, stopped, criteria, gate, reason)
 
 
 def _by_criterion(summaries: Sequence[Summary]) -> dict[int, list[tuple[bool, Summary]]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..judging.repeats import GroupResult
     from ..judging.suites import SuiteResult
 
-OF_TRIAL = ("trial", "task_id", "row_id", "variant", "repeat", "repeats", "rows", "targets", "status")
+OF_TRIAL = ("trial", "task_id", "row_id", "variant", "repeat", "repeats", "rows", "targets", "status", "early_stop")
 OF_CRITERION = ("index", "name", "type", "verdict", "score", "weight", "gating", "label", "expected_label")
 """What of a summary and its criteria is kept until the end of the session."""
 

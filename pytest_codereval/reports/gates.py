@@ -48,7 +48,8 @@ def rate_text(result: GroupResult) -> str:
 def suite_table(result: SuiteResult) -> str:
     """Trials by status, then each criterion with its metrics, checks and confusion."""
     counts = ", ".join(f"{number} {status}" for status, number in sorted(result.statuses.items()))
-    lines = [f"  trials: {counts} (of {result.expected})"]
+    cut = f"; {result.stopped_early} stopped early, judged on what there was by then" if result.stopped_early else ""
+    lines = [f"  trials: {counts} (of {result.expected}){cut}"]
     for criterion in result.criteria:
         lines += _criterion_lines(criterion)
     return "\n".join(lines)

@@ -187,7 +187,19 @@ def test_python_tests_get_their_own_stored_trial(repo: Repo) -> None:
     done.assert_outcomes(passed=2)
     done = repo.pytester.runpytest_subprocess("test_own.py", "--codereval-resume=run")
     done.assert_outcomes(passed=2)
-    assert sorted(path.name for path in (repo.path / "run/trials/hello").iterdir()) == ["trial", "trial.again2"]
+    trials = repo.path / "run/trials/hello"
+    assert sorted(path.name for path in trials.iterdir()) == ["trial", "trial.again2"]
+
+    (trials / "trial.again2" / "record.json").unlink()
+    kept = repo.record()
+    done = repo.pytester.runpytest_subprocess("test_own.py", "--codereval-resume=run")
+    done.assert_outcomes(passed=2)
+    done.stdout.fnmatch_lines(["codereval: 1 trials reported from their records, not run again"])
+    (trials / "trial.again3" / "record.json").write_text("{")
+    done = repo.pytester.runpytest_subprocess("test_own.py", "--codereval-resume=run")
+    done.assert_outcomes(passed=2)
+    done.stdout.fnmatch_lines(["codereval: hello: re-run: record unreadable"])
+    assert repo.record() == kept
 
 
 def test_the_command_judges_by_records_and_runs_nothing_of_them_without_consent(

@@ -57,6 +57,15 @@ def fault_not_recorded(kind: str, vector: Vector, outcome: Outcome) -> bool:
     return kind == "early_stop" and vector["expected"]["disarmed"] and agrees(vector, early_stop(vector, fails=True))
 
 
+def pass_of_a_fail(kind: str, vector: Vector, outcome: Outcome) -> bool:
+    """Ours goes on, for an armed criterion with a `max_count` has not yet been met as often as it must."""
+    if kind != "early_stop" or outcome.how != "answered" or outcome.answer["fired"]:
+        return False
+    armed = [{**each, "min_count": 0} if each.get("max_count") is not None else each for each in vector["armed"]]
+    changed = {**vector, "armed": armed}
+    return armed != vector["armed"] and agrees(changed, early_stop(changed))
+
+
 def _but_for(vector: Vector, outcome: Outcome, keys: list[str], more: int | None = None) -> bool:
     """Whether nothing but these parts of the info differ, ours being greater by `more`."""
     expected, found = vector["expected"], outcome.answer

@@ -318,4 +318,5 @@ RULES = (
     Rule("call-without-end-is-a-call", early_stop_rules.call_without_end),
     Rule("turns-of-each-run", early_stop_rules.turns_of_each_run),
     Rule("fault-not-recorded", early_stop_rules.fault_not_recorded),
+    Rule("pass-stops-no-fail", early_stop_rules.pass_of_a_fail),
 )

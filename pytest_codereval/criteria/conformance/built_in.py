@@ -57,6 +57,7 @@ COMMAND_EXECUTED = (
     LiveCase("recorded and forbidden", {**_EXECUTED, **GUARD}, _RECORDED, "fail"),
     LiveCase("past the recorder", _EXECUTED, _UNRECORDED, None),
     LiveCase("tools of any kind", {"type": "command_executed", "tool_name": "Bash", "min_count": 3}, _PUSHES, "pass"),
+    LiveCase("a loop that has not ended", {**_EXECUTED, **GUARD}, _ran("while true; do git push; done"), None),
     LiveCase("anything", {**_EXECUTED, "min_count": 0}, _PUSHES, None),
 )
 
