@@ -32,10 +32,14 @@ def drift(stored: StoredRecord, now: Mapping[str, str], task: Task) -> list[str]
 
 
 def differing_settings(content: Mapping[str, Any], task: Task) -> list[str]:
-    """The settings of the stored task that the agent's work depends on and that are others today."""
+    """The settings of the stored task that the agent's work depends on and that are others today.
+
+    Criteria are among them where they stopped the agent early: it may not have come to what others ask for.
+    """
     then = (content.get("task") or {}).get("resolved") or {}
     paths = differing_paths(then, resolved_task(task))
-    return [path for path in paths if path.split(".")[0].split("[")[0] not in _OF_JUDGING]
+    without = {*_OF_JUDGING} - ({"success_criteria"} if content.get("early_stop") else set())
+    return [path for path in paths if path.split(".")[0].split("[")[0] not in without]
 
 
 def differing_paths(then: object, now: object) -> list[str]:

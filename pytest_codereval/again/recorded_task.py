@@ -42,8 +42,10 @@ def recorded_spec(stored: StoredRecord, *, trusted: bool) -> TrialSpec:
         assert isinstance(told, dict)
         task = Task.model_validate(told["resolved"])
         path, line, text = Path(told["file"]), int(told["line"]), str(told["source"])
+        repeats = int(trial["repeats"])
     except (AssertionError, KeyError, TypeError, ValueError, OverflowError, ValidationError) as error:
-        raise CoderEvalError(f"{stored.path}: its task is not one that this release reads: {error}") from None
+        said = "; ".join(detail["msg"] for detail in error.errors()) if isinstance(error, ValidationError) else error
+        raise CoderEvalError(f"{stored.path}: its task is not one that this command reads: {said}") from None
     name = stored.folder.name.partition(".again")[0]
     return TrialSpec(
         task=task if trusted else _without_means(task),
@@ -53,7 +55,7 @@ def recorded_spec(stored: StoredRecord, *, trusted: bool) -> TrialSpec:
         row_id=trial["row_id"],
         row=trial.get("row"),
         repeat=trial["repeat"],
-        repeats=trial["repeats"],
+        repeats=repeats,
         label="" if name == ONLY_TRIAL else name,
         rows=trial.get("rows", 1),
         variant=trial.get("variant"),

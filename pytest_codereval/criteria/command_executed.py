@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import weakref
 from collections.abc import Sequence
 
 from ..errors import JudgingError
@@ -12,6 +13,7 @@ from ..task.command_models import CommandExecuted
 from ..text import shorten
 from ..trajectory.model import ToolCall, Trajectory
 from .commands.asked_commands import asked_by
+from .commands.per_call import per_call
 from .commands.shell_calls import shell_text, understood
 from .commands.sightings import Sighting, Standing, asks_for_commands, asks_for_shells, shown_call, sightings
 from .contract import Evidence, Judgement, Verdict
@@ -44,7 +46,7 @@ def check(criterion: CommandExecuted, evidence: Evidence) -> Judgement:
     seen = log.recorded_tools - log.builtin_tools
     if log.faults and seen and asks_for_shells(criterion, evidence.trajectory.tool_calls):
         raise JudgingError("calls may be missing: " + "; ".join(evidence.invocations.faults))
-    counted = _count(criterion, evidence)
+    counted = _count(criterion, evidence.trajectory, log, evidence.root)
     return Judgement(
         _score(criterion, counted),
         _reason(criterion, counted, evidence.trajectory),
@@ -72,17 +74,40 @@ def live_verdict(criterion: CommandExecuted, evidence: Evidence) -> Verdict | No
     if evidence.trajectory is None or evidence.invocations.faults or not polarities:
         return None
     ended = tuple(call for call in evidence.trajectory.tool_calls if call.ended is not None or call.status != "unknown")
-    so_far = dataclasses.replace(evidence.trajectory, events=ended)
-    certain = len(_count(criterion, dataclasses.replace(evidence, trajectory=so_far)).certain)
+    certain = _certain(criterion, evidence, dataclasses.replace(evidence.trajectory, events=ended))
     if Verdict.FAIL in polarities:
         return Verdict.FAIL if certain > (criterion.max_count or 0) else None
     return Verdict.PASS if certain >= criterion.min_count else None
 
 
-def _count(criterion: CommandExecuted, evidence: Evidence) -> _Counted:
-    if evidence.trajectory is None:
-        return _Counted((), (), (), ())
-    every = tuple(sightings(criterion, evidence))
+def _certain(criterion: CommandExecuted, evidence: Evidence, trajectory: Trajectory) -> int:
+    """How many commands have certainly run. Where nothing is recorded each call speaks for itself."""
+    log = evidence.invocations
+    if log.recorded_tools or log.invocations:
+        return len(_count(criterion, trajectory, log, evidence.root).certain)
+    words = criterion.model_dump_json()
+    question = _questions.setdefault(words, _Question(criterion))
+    return sum(_certain_in(call, question) for call in trajectory.tool_calls)
+
+
+@dataclasses.dataclass(eq=False)
+class _Question:
+    """What criteria in the same words ask; it lives as long as the calls for which its answer is remembered."""
+
+    criterion: CommandExecuted
+
+
+_questions: weakref.WeakValueDictionary[str, _Question] = weakref.WeakValueDictionary()
+
+
+@per_call
+def _certain_in(call: ToolCall, question: _Question) -> int:
+    alone = Trajectory((call,), attempt=call.attempt)
+    return len(_count(question.criterion, alone, InvocationLog()).certain)
+
+
+def _count(criterion: CommandExecuted, trajectory: Trajectory, log: InvocationLog, workspace: str = "") -> _Counted:
+    every = tuple(sightings(criterion, trajectory, log, workspace))
     ran = tuple(item for item in every if item.standing is Standing.RAN)
     if criterion.require_success:
         least = tuple(item for item in ran if item.succeeded)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from ..errors import JudgingError
+from ..errors import JudgingError, NotJudged
 from ..task.judge_models import LlmJudge
 from ..text import clean
 from .contract import Evidence, Judgement
@@ -67,9 +67,9 @@ def _asked(criterion: LlmJudge, desk: JudgeDesk, asking: Asking, endpoint: Endpo
     """The ruling of a judge that is asked now. What one said that cannot be used is kept in a transcript, too."""
     try:
         opinions = asking.opinions(desk.accounts.patience)
-    except JudgingError as error:
+    except (JudgingError, NotJudged) as error:
         name = _transcript(criterion, desk, asking.request, asking.said, scrubber, False) if asking.said else None
-        raise JudgingError(f"{scrubber.scrub(str(error))}{f' ({name} has what it said)' if name else ''}") from None
+        raise type(error)(f"{scrubber.scrub(str(error))}{f' ({name} has what it said)' if name else ''}") from None
     return Ruling(endpoint.model, scrubbed(opinions, scrubber), asking.request.get("temperature"))
 
 

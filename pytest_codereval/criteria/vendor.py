@@ -31,7 +31,7 @@ from ..trajectory.model import UNKNOWN, ModelCall, Usage
 from .contract import Evidence, Judgement
 from .judges.bill import Bill
 from .judges.desk import JudgeDesk, desk_of
-from .judges.material import Material, gather
+from .judges.material import AUTHORS, FILE, REFERENCE, Material, gather
 from .judges.ruling import key_of
 from .judges.scrubbing import Scrubber
 from .judges.transcript import write_transcript
@@ -232,23 +232,24 @@ def _state(criterion: SystemOneJudge, material: Material) -> tuple[dict[str, Any
         limit = _common_length([len(text) for text in texts], criterion.max_state_chars)
         notes.append(f"texts are cut to {limit} characters each, so that they have max_state_chars together")
     state: dict[str, Any] = {"context": criterion.prompt} if criterion.prompt else {}
+    series: dict[str, list[dict[str, str]]] = {}
     for block in material.blocks:
         if block.text is None:
             continue
-        if block.name:
-            state.setdefault(_PLACES[block.kind], {})[block.name] = cut(block.text, limit)
+        shown = cut(block.text, limit)
+        if block.kind in _SERIES:
+            series.setdefault(_SERIES[block.kind], []).append({"part": block.name, "text": shown})
+        elif block.name:
+            state.setdefault(_PLACES[block.kind], {})[block.name] = shown
         else:
-            state[_PLACES[block.kind]] = cut(block.text, limit)
-    return state, notes
+            state[_PLACES[block.kind]] = shown
+    return state | {place: json.dumps(parts, ensure_ascii=False) for place, parts in series.items()}, notes
 
 
-_PLACES = {
-    "file": "files",
-    "reference": "reference",
-    "agent output": "agent_output",
-    "tool calls": "agent_tool_calls",
-    "dialogue": "dialog",
-}
+_PLACES = {FILE: "files", AUTHORS: "authors_files", REFERENCE: "reference", "agent output": "agent_output"}
+
+_SERIES = {"tool call": "agent_tool_calls", "dialogue": "dialog"}
+"""Parts in order, which the service gets as JSON in one text, so that no part can look like two."""
 
 
 def _common_length(lengths: list[int], most: int) -> int:

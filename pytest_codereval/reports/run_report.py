@@ -120,9 +120,10 @@ def read_run(path: Path) -> RunReport:
     trials, unreadable = [], []
     for place in run.paths():
         try:
-            record = read(place).content
-            summary = summary_of(record, place.parent)
-            trials.append(TrialReport(summary, record, place.parent, _duration(record)))
+            stored = read(place)
+            _ = stored.results, stored.post_failure
+            summary = summary_of(stored.content, place.parent)
+            trials.append(TrialReport(summary, stored.content, place.parent, _duration(stored.content)))
         except (CoderEvalError, KeyError, TypeError, ValueError, AttributeError) as error:
             unreadable.append(f"{place.relative_to(run.path)}: {error}")
     if not trials and not unreadable:
@@ -132,6 +133,7 @@ def read_run(path: Path) -> RunReport:
         gates = _gates(run.path)
     except (KeyError, TypeError, ValueError) as error:
         unreadable.append(f"{SUITES}: {error!r:.200}")
+    trials.sort(key=lambda trial: (trial.summary["trial"], _started(trial.record)))
     return RunReport(run.path, _json(run.path / "run.json"), tuple(trials), gates, tuple(unreadable))
 
 
@@ -156,6 +158,10 @@ def figures(trials: Sequence[TrialReport]) -> Figures:
 def _mean(values: Iterable[float | int | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
+
+
+def _started(record: Mapping[str, Any]) -> float:
+    return float((record.get("times") or {}).get("started") or 0.0)
 
 
 def _duration(record: Mapping[str, Any]) -> float | None:

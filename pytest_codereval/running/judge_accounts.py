@@ -48,6 +48,7 @@ class JudgeAccounts:
         self._session = session
         self._calls: dict[tuple[int, str], ModelCall] = {}
         self._entered: dict[tuple[int, str], float] = {}
+        self._limits = 0
 
     def admit(self) -> None:
         """Raise NotJudged when the budget of the session, or the one of its judges, is used up."""
@@ -64,12 +65,16 @@ class JudgeAccounts:
                 stack.enter_context(self._session.turn_of_judge(provider, patience))
             except AgentError as error:
                 raise JudgingError(f"the judge was not asked: {error}") from None
+            calls, limits = len(self._calls), self._limits
             yield
+            if len(self._calls) > calls and self._limits == limits:
+                self._session.unlimited(provider)
 
     def tell(self, event: ModelCall | ModelFault, provider: str | None) -> None:
         """Enter a call; of one that was told before, what it cost beyond that."""
         if isinstance(event, ModelFault):
             if event.cause is Cause.RATE_LIMITED:
+                self._limits += 1
                 self._session.limited(provider, event.retry_after)
             return
         key = (event.attempt, event.id)

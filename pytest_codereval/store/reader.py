@@ -116,7 +116,7 @@ class StoredRecord:
             told = self.content.get("early_stop")
             if told is not None:
                 Reason(told["reason"])
-                _ = told["armed"], told["criterion"]["name"], told["gate_threshold"], told["message"]
+                _ = told["armed"], told["criterion"]["name"], told["gate_threshold"] + 0.0, str(told["message"])
             return told
 
     @functools.cached_property
@@ -191,8 +191,8 @@ class StoredRecord:
             _ = self.decision, self.fingerprint_parts, self.redacted
             for key in ("stored", "spending", "simulated_user_spending", "judge_spending"):
                 float(((self.content.get(key) or {}).get("usage") or {}).get("cost_usd") or 0)
-            if not isinstance(self.item, str | None) or type(self.content["trial"]["repeats"]) is not int:
-                raise ValueError("its item or its number of repeats")
+            if not isinstance(self.item, str | None):
+                raise TypeError("its item is no text")
 
     def _results(self, key: str) -> tuple[CriterionResult, ...]:
         names = {field.name for field in dataclasses.fields(CriterionResult)}

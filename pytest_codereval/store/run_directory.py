@@ -153,8 +153,9 @@ class RunDirectory:
         for mark in sorted((self.path / "active").glob("*.json")):
             try:
                 content = json.loads(mark.read_text(encoding="utf-8"))
-                folder = self.path / content["folder"]
-            except (ValueError, KeyError, TypeError):
+                folder = self._trial_folder(content["folder"])
+                dict(content["record"]["trial"])
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 mark.rename(mark.with_suffix(".unreadable"))
                 continue
             if not (folder / "record.json").exists():
@@ -163,6 +164,14 @@ class RunDirectory:
                 write_json(folder / "record.json", record)
                 yield folder, record
             mark.unlink()
+
+    def _trial_folder(self, name: str) -> Path:
+        """The folder of a trial by its name in this directory. Raises ValueError for any other place."""
+        folder = self.path / name
+        inside = Path(os.path.realpath(self.path)) / name
+        if Path(name).parts[:1] != ("trials",) or ".." in Path(name).parts or os.path.realpath(folder) != str(inside):
+            raise ValueError(f"{name!r} is no folder of a trial")
+        return folder
 
     def _spending_of(self, mark: Mapping[str, Any]) -> dict[str, object]:
         """What the ledger tells of a trial that died; there may be calls that it did not come to enter."""

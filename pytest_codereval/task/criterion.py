@@ -87,13 +87,18 @@ class Criterion(WholeModel):
         return ()
 
     def _common_findings(self) -> tuple[Finding, ...]:
-        found = []
+        found = self._unbounded_findings()
         if self.weight == 0 and self.suite_thresholds:
             found.append(Finding(("suite_thresholds",), "an informational criterion (weight: 0) has no thresholds"))
         if self.weight == 0 and getattr(self, "stop_early", None) is not None:
             found.append(Finding(("stop_early",), "an informational criterion (weight: 0) cannot stop the run"))
         found.extend(self._label_findings())
         return tuple(found)
+
+    def _unbounded_findings(self) -> list[Finding]:
+        """A type that declares these fields anew may have lost their bounds, and then its criteria would never gate."""
+        bounds = (("weight", 0 <= self.weight < float("inf")), ("pass_threshold", 0 <= self.pass_threshold <= 1))
+        return [Finding((key,), "the value is out of its range") for key, is_inside in bounds if not is_inside]
 
     def _label_findings(self) -> list[Finding]:
         labels = self.labels()

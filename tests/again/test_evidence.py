@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_codereval.again.evidence import known_log, known_trajectory
+from pytest_codereval.again.evidence import known_log, known_trajectory, with_gaps
+from pytest_codereval.again.workspace import Gap
+from pytest_codereval.criteria.contract import Evidence
+from pytest_codereval.criteria.judges.desk import JudgeDesk
 from pytest_codereval.errors import JudgingError
 from pytest_codereval.recorder.invocation import Invocation, InvocationLog
 from pytest_codereval.redaction import hide
+from pytest_codereval.sandbox.workspace import Workspace
 from pytest_codereval.store.reader import StoredRecord
 from pytest_codereval.store.record import describe_invocations, describe_trajectory, redacted
 from pytest_codereval.trajectory.model import Message, ToolCall, Trajectory
@@ -65,3 +70,18 @@ def test_where_a_secret_was_nothing_is_known(where: str) -> None:
 def test_secrets_of_an_earlier_attempt_do_not_matter() -> None:
     told = trajectory(SECRET, SECRET, attempt=2)
     assert redacted(told, InvocationLog()) == []
+
+
+def test_where_the_workspace_has_a_gap_no_command_and_no_agent_that_judges_looks_around(tmp_path: Path) -> None:
+    never: Any = None
+    desk = JudgeDesk(never, tmp_path, never, make_room=never)
+    whole = Evidence(Workspace(tmp_path), None, InvocationLog(), never, desk=desk)
+    assert with_gaps(whole, ()) is whole
+    partly = with_gaps(whole, [Gap("big.bin", "larger than 1 bytes")])
+    assert partly.desk is not None
+    assert partly.desk.make_room is not None
+    with pytest.raises(JudgingError, match="larger than 1 bytes"):
+        partly.desk.make_room(partly)
+    with pytest.raises(JudgingError, match="larger than 1 bytes"):
+        partly.shell("true", timeout=1)
+    assert with_gaps(Evidence(Workspace(tmp_path), None, InvocationLog(), never), [Gap("x", "y")]).desk is None

@@ -58,6 +58,13 @@ def test_the_outcome_is_certain_with_one_fail_or_with_every_pass() -> None:
     assert stops(listed(CAN_PASS, AT_THE_END, stop_early=True), (0, PASS)) is None
 
 
+@pytest.mark.parametrize("unmatched", ["reply", "fail", "error"])
+def test_a_pass_is_not_certain_while_a_tool_may_get_a_call_that_it_does_not_know(unmatched: str) -> None:
+    tool = {"tool": "uip", "responses": [{"when": {"verb": "get"}, "stdout": "a"}], "unmatched": unmatched}
+    found = stops(listed(CAN_PASS, stop_early=True, sandbox={"record_cli": [tool]}), (0, PASS))
+    assert found == ((Reason.DECIDED, 0) if unmatched == "reply" else None)
+
+
 def test_a_pass_waits_for_armed_criteria_that_may_still_pass() -> None:
     first, second = {**CAN_PASS, "stop_early": STOP}, {**CAN_PASS, "stop_early": {}}
     assert stops(listed(first, second), (0, PASS)) is None

@@ -208,3 +208,11 @@ def test_label_metrics_are_those_of_scikit_learn(pairs: list[tuple[str, str]]) -
         among = [label for label in labels if average != "macro" or label != "(error)" or label in expected]
         theirs = sklearn.f1_score(expected, observed, labels=among, average=average, zero_division=0) if among else 0
         assert metrics[f"{average}_f1"] == pytest.approx(theirs)
+
+
+def test_runs_that_were_stopped_early_are_told() -> None:
+    trials = [labelled("yes", "yes", accuracy=0.5) | {"early_stop": early} for early in (None, {"message": "m"})]
+    found = judge_suite([each | {"rows": 2} for each in trials])
+    assert (found.stopped_early, found.as_record()["stopped_early"]) == (1, 1)
+    assert found.reason.endswith("; 1 of 2 runs were stopped early")
+    assert "1 stopped early" in suite_table(found).splitlines()[0]

@@ -194,7 +194,7 @@ def test_python_tests_get_their_own_stored_trial(repo: Repo) -> None:
     kept = repo.record()
     done = repo.pytester.runpytest_subprocess("test_own.py", "--codereval-resume=run")
     done.assert_outcomes(passed=2)
-    done.stdout.fnmatch_lines(["codereval: 1 trials reported from their records, not run again"])
+    done.stdout.fnmatch_lines(["codereval: 1 trials judged from their records, no agent ran"])
     (trials / "trial.again3" / "record.json").write_text("{")
     done = repo.pytester.runpytest_subprocess("test_own.py", "--codereval-resume=run")
     done.assert_outcomes(passed=2)

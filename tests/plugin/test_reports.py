@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -76,6 +77,9 @@ def test_a_run_is_reported_and_compared(repo: Repo) -> None:
     broken = ask(repo, "report", "run").stdout
     assert "trials may be missing" in broken
     assert "not a readable trial record" in broken
+    odd = next((repo.path / "run" / "trials" / "crash").rglob("record.json"))
+    odd.write_text(json.dumps(json.loads(odd.read_text()) | {"criteria": [{}]}))
+    assert "its criteria is not as a record has it" in ask(repo, "report", "run").stdout.replace("\\", "")
     assert "suites.json: " in broken
 
     for arguments in (["report", "tasks"], ["compare", "before"], ["compare", "before", "run", "--variants", "a", "b"]):

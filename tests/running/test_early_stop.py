@@ -47,9 +47,11 @@ Make = Callable[..., tuple[EarlyStopWatch, Seen]]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def build(*criteria: dict[str, Any], **armed: Any) -> tuple[EarlyStopWatch, Seen]:
+    def build(*criteria: dict[str, Any], threshold: float = 1.0, **armed: Any) -> tuple[EarlyStopWatch, Seen]:
         blocks = [{**criterion, "stop_early": {"on_pass": "stop", **armed}} for criterion in criteria]
+        limits = {"stop_early_gate_threshold": threshold}
         content = {"task_id": "t", "description": "d", "initial_prompt": "p", "success_criteria": blocks}
+        content |= {"run_limits": limits}
         what = watchlist(Task.model_validate(content))
         assert what is not None
         seen = Seen(tmp_path)
@@ -109,11 +111,11 @@ def test_what_is_no_verdict_stops_nothing(make: Make, monkeypatch: pytest.Monkey
 
 
 def test_a_pattern_without_end_does_not_hold_up_the_run(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_stop, "CPU_SECONDS", 0.2)
+    monkeypatch.setattr(early_stop, "CPU_SECONDS", 1.0)
     watch, seen = make({**RUNS, "command_pattern": "(x+x+)+y"})
     call = ToolCall("1", "Bash", {"command": f"echo {'x' * 60}"}, "success", ended=1.0)
     assert tell(watch, seen, call) == [True]
-    assert "took more than 0.2 s of CPU time" in watch.fault
+    assert "took more than 1 s of CPU time" in watch.fault
 
 
 def test_looks_take_a_bounded_time_together(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,3 +123,29 @@ def test_looks_take_a_bounded_time_together(make: Make, monkeypatch: pytest.Monk
     watch, seen = make(RUNS)
     assert tell(watch, seen, ToolCall("1", "Bash", {"command": "ls"}, "success", ended=1.0)) == [True]
     assert watch.fault == "looking at the criteria took more than 0 s"
+
+
+def ran(number: str, command: str) -> ToolCall:
+    return ToolCall(number, "Bash", {"command": command}, "success", exit_status=0, ended=1.0)
+
+
+def test_a_pass_waits_for_what_must_still_be_met_a_least_number_of_times(make: Make) -> None:
+    watch, seen = make(SKILL, {**RUNS, "min_count": 1, "max_count": 2})
+    assert tell(watch, seen, ENDED, ran("2", "ls"), ran("3", "x")) == [True, True, False]
+    assert watch.stop is not None
+    assert (watch.stop.reason, watch.stop.criterion["type"]) == ("criterion_passed", "skill_triggered")
+
+
+def test_a_pass_stops_nothing_that_would_fail_by_weight(make: Make) -> None:
+    """The share of those that stop the run is reached with the first, that of all armed ones with the second."""
+    other = {**SKILL, "skill_name": "c", "expected_skill": "c"}
+    watch, seen = make(SKILL, other, {**RUNS, "min_count": 0, "max_count": 0}, threshold=0.5)
+    second = dataclasses.replace(ENDED, id="3", parameters={"skill": "c"})
+    assert tell(watch, seen, ran("2", "x"), ENDED, second) == [True, True, False]
+
+
+def test_a_call_under_way_may_still_be_the_use_that_is_not_wanted(make: Make) -> None:
+    watch, seen = make(SKILL, {**SKILL, "skill_name": "b"})
+    unwanted = ToolCall("2", "Skill", {"skill": "b"}, "unknown")
+    refused = dataclasses.replace(unwanted, status="error", ended=1.0)
+    assert tell(watch, seen, unwanted, ENDED, refused) == [True, True, False]

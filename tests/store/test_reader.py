@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pytest_codereval.errors import Cause, CoderEvalError
 from pytest_codereval.recorder.invocation import Invocation, InvocationLog
 from pytest_codereval.recorder.options import option_table
 from pytest_codereval.sandbox.snapshot import File, Manifest, Skipped
-from pytest_codereval.store.reader import StoredRun, TrialKey, read
+from pytest_codereval.store.reader import StoredRun, TrialKey, UnreadableRecord, read
 from pytest_codereval.store.record import FORMAT, VERSION, describe_invocations, describe_trajectory
 from pytest_codereval.store.run_directory import RunDirectory, write_json
 from pytest_codereval.trajectory.model import Message, ModelCall, ModelFault, ToolCall, Trajectory, Usage
@@ -140,6 +141,11 @@ def test_what_the_workspace_held_comes_back(tmp_path: Path) -> None:
         ({"format": "other"}, "not a trial record"),
         ({"trial": None}, "its trial is not as a record has it"),
         ({"status": "splendid"}, "its status is not as a record has it"),
+        ({"trial": {"task_id": "t", "row_id": ["x"], "repeat": 1}}, "its trial is not as a record has it"),
+        ({"trial": {"task_id": "t", "row_id": None, "repeat": 1e999}}, "its trial is not as a record has it"),
+        ({"spending": "much"}, "its content is not as a record has it"),
+        ({"redacted": 5}, "its content is not as a record has it"),
+        ({"workspace": []}, "its workspace is not as a record has it"),
     ],
 )
 def test_another_version_or_nonsense_is_told_with_the_path(tmp_path: Path, content: dict[str, Any], said: str) -> None:
@@ -157,6 +163,13 @@ def test_a_torn_record_and_a_torn_part_are_errors(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(CoderEvalError, match="not a readable trial record"):
         read(path)
+    path.write_text("[" * 200_000)
+    with pytest.raises(CoderEvalError, match="its text is not as a record has it"):
+        read(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(CoderEvalError, match="not a readable trial record"):
+        read(path)
 
 
 def test_nothing_is_read_through_a_link(tmp_path: Path) -> None:
@@ -165,6 +178,26 @@ def test_nothing_is_read_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "run" / "trials" / "t" / "trial").symlink_to(path.parent)
     with pytest.raises(CoderEvalError, match="a link"):
         StoredRun(tmp_path / "run").find(TrialKey("t", None, None, 1), "trial")
+    (tmp_path / "run" / "trials" / "u").symlink_to(tmp_path)
+    with pytest.raises(CoderEvalError, match="a link"):
+        read(tmp_path / "run" / "trials" / "u" / "elsewhere" / "record.json")
+
+
+@pytest.mark.parametrize("name", ["trials", "active", "shared", "earlier", "lock", "run.json", "shared/ledger.jsonl"])
+def test_a_run_directory_is_made_of_no_links_and_no_pipes(tmp_path: Path, name: str) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    for path in (run / "trials", run / "shared", elsewhere):
+        path.mkdir(parents=True)
+    if (run / name).is_dir():
+        (run / name).rmdir()
+    if name != "trials":
+        os.mkfifo(run / name)
+        with pytest.raises(CoderEvalError, match="neither a file nor a folder"):
+            StoredRun(run)
+        (run / name).unlink()
+    (run / name).symlink_to(elsewhere)
+    with pytest.raises(CoderEvalError, match="a link"):
+        StoredRun(run)
 
 
 def test_of_several_records_of_a_trial_that_of_the_item_is_found(tmp_path: Path) -> None:
@@ -183,6 +216,26 @@ def test_of_several_records_of_a_trial_that_of_the_item_is_found(tmp_path: Path)
     assert moved is not None
     assert moved.folder.name == "renamed"
     assert run.find(TrialKey("t", None, None, 9), "trial-r9") is None
+
+
+def test_an_item_has_its_own_trial_whatever_became_of_that_of_another(tmp_path: Path) -> None:
+    trials, key = tmp_path / "trials" / "t", TrialKey("t", None, None, 1)
+    stored(trials / "trial", trial={"item": "sub/test_a.py::one"})
+    run = StoredRun(tmp_path)
+    for item in ("sub/test_a.py::one", "test_a.py::one", "repo/sub/test_a.py::one"):
+        assert run.find(key, "trial", item, of_others=False) is not None
+    for item in ("sub/test_a.py::two", "sub/t.yaml::t"):
+        assert run.find(key, "trial", item, of_others=False) is None
+        assert run.find(key, "trial", item) is not None
+    torn = stored(trials / "trial.again2")
+    torn.write_text("{")
+    assert run.find(key, "trial", "sub/test_a.py::one", of_others=False) is not None
+    with pytest.raises(UnreadableRecord) as caught:
+        run.find(key, "trial", "sub/test_a.py::two", of_others=False)
+    assert caught.value.path == torn
+    stored(trials / "trial", trial={"item": "tasks/old.yaml::t"})
+    torn.unlink()
+    assert run.find(key, "trial", "tasks/new.yaml::t", of_others=False) is not None
 
 
 def test_a_resumed_run_keeps_its_trials_and_what_was_spent(tmp_path: Path) -> None:

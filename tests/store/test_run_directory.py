@@ -105,3 +105,30 @@ def test_the_record_of_a_trial_that_died_tells_what_it_surely_spent(tmp_path: Pa
 
 def _spent(record: dict[str, object]) -> Any:
     return record["spending"]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {"folder": "OUTSIDE", "record": {"trial": {"id": "x"}}, "ledger": 0},
+        {"folder": "../outside", "record": {"trial": {"id": "x"}}, "ledger": 0},
+        {"folder": "trials/../../outside", "record": {"trial": {"id": "x"}}, "ledger": 0},
+        {"folder": "trials/link/x", "record": {"trial": {"id": "x"}}, "ledger": 0},
+        {"folder": "shared/x", "record": {"trial": {"id": "x"}}, "ledger": 0},
+        {"folder": "trials/t/x", "record": 5, "ledger": 0},
+        {"folder": 7, "record": {"trial": {"id": "x"}}, "ledger": 0},
+        [],
+    ],
+)
+def test_marks_of_a_foreign_run_write_nowhere_else(tmp_path: Path, mark: Any) -> None:
+    outside = tmp_path / "outside"
+    run = tmp_path / "run"
+    (run / "active").mkdir(parents=True)
+    (run / "trials").mkdir()
+    outside.mkdir()
+    (run / "trials" / "link").symlink_to(outside)
+    text = json.dumps(mark).replace("OUTSIDE", str(outside))
+    (run / "active" / "a.json").write_text(text, encoding="utf-8")
+    assert list(RunDirectory(run).close_active()) == []
+    assert list(outside.iterdir()) == []
+    assert [entry.name for entry in (run / "active").iterdir()] == ["a.unreadable"]

@@ -225,6 +225,7 @@ USED = {"kind": "tool_end", "id": "u", "tool": "Skill", "parameters": {"skill": 
 BEGUN = {**{key: value for key, value in USED.items() if key != "status"}, "kind": "tool_start"}
 AGAIN = [{"kind": "agent_start"}, {"kind": "turn_start"}]
 NEEDS_A = {"type": "skill_triggered", "skill_name": "a", "expected_skill": "a", "stop_early": {"on_pass": "stop"}}
+CURLS = {"type": "command_executed", "command_pattern": "curl", "max_count": 3, "stop_early": {}}
 NOT_STOPPED = {"first_stop_event_index": None, "disarmed": False, "info": None}
 
 
@@ -390,6 +391,14 @@ KINDS = [
         "early_stop",
         {**stopped(2, [USED]), "expected": {"fired": False, **NOT_STOPPED, "disarmed": True}},
     ),
+    (
+        "pass-stops-no-fail",
+        "early_stop",
+        {
+            **stopped(2, [USED], armed_criteria=["skill_triggered: a activation", "command_executed: command check"]),
+            "armed": [NEEDS_A, CURLS],
+        },
+    ),
     ("listing-is-no-use", "live_verdict", skill({"verdict": "pass"}, "success", "Bash", command="ls skills/a/")),
     ("listing-is-no-use", "skill_triggered", skill({"score": 1.0}, "success", "Bash", command="ls -l /x/skills/a/")),
 ]
@@ -410,6 +419,7 @@ BESIDE = [
     ("early_stop", stopped(2, [USED], tool_call_index=2)),
     ("early_stop", stopped(2, [USED], turns_remaining_at_stop=3)),
     ("early_stop", {**stopped(2, [USED]), "expected": {"fired": False, **NOT_STOPPED}}),
+    ("early_stop", {**stopped(2, [USED]), "armed": [NEEDS_A, CURLS]}),
     ("early_stop_validate", validated("claude-code", False)),
     ("early_stop_validate", validated("none", True)),
     ("live_verdict", skill({"verdict": "fail"}, None, "Skill", skill="a")),

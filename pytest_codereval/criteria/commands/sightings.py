@@ -8,12 +8,11 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from ...recorder.invocation import Invocation
+from ...recorder.invocation import Invocation, InvocationLog
 from ...sandbox.workspace import Unreadable
 from ...task.command_models import CommandExecuted
-from ...trajectory.model import ToolCall
+from ...trajectory.model import ToolCall, Trajectory
 from ...trajectory.shell import Ran, SimpleCommand
-from ..contract import Evidence
 from ..patterns import search
 from .across_commands import match_across
 from .asked_commands import Asked, AskedPattern, asked_by, named_by_variable
@@ -60,17 +59,18 @@ class Sighting:
     unseen: bool = False
 
 
-def sightings(criterion: CommandExecuted, evidence: Evidence) -> Iterator[Sighting]:
-    """Yield the sightings in the order of the calls, those of the recorder last."""
-    named, log = criterion.tool_name, evidence.invocations
-    calls = evidence.trajectory.tool_calls if evidence.trajectory is not None else ()
+def sightings(
+    criterion: CommandExecuted, trajectory: Trajectory, log: InvocationLog, workspace: str = ""
+) -> Iterator[Sighting]:
+    """Yield the sightings in the order of the calls, those of the recorder last. `workspace` is its absolute path."""
+    named, calls = criterion.tool_name, trajectory.tool_calls
     chosen = [call for call in calls if named in (None, call.name)]
     if not asks_for_commands(criterion):
         for call in chosen:
             yield from _guarded(_whole_call, criterion, call)
         return
     asked = asked_by(criterion, log.options.get(criterion.command.tool, ()) if criterion.command else ())
-    recorded = RecordedCalls(log, evidence.trajectory, evidence.root)
+    recorded = RecordedCalls(log, trajectory, workspace)
     helping: list[TypedCommand] = []
     for call in chosen:
         text = shell_text(call)

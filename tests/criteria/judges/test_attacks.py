@@ -266,9 +266,12 @@ def test_judges_wait_for_their_turn_unless_their_trial_has_one(
             late = own.judge(timeout=0.1)
         with own.session.turn("anthropic", 5):
             between = own.judge(timeout=5)
+        own.session.limited("anthropic", 0)
         after = own.judge(prompt="another", timeout=5)
     assert (late.verdict, between.verdict, after.verdict) == ("error", "pass", "pass")
     assert "no turn with anthropic" in late.reason
+    state = json.loads((tmp_path / "shared/turnstile-anthropic/state.json").read_text())
+    assert state["limited_in_a_row"] == 0
 
 
 def test_a_password_in_the_address_of_a_judge_is_not_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
