@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,6 @@ def recorded_spec(stored: StoredRecord, *, trusted: bool) -> TrialSpec:
     except (AssertionError, KeyError, TypeError, ValueError, OverflowError, ValidationError) as error:
         said = "; ".join(detail["msg"] for detail in error.errors()) if isinstance(error, ValidationError) else error
         raise CoderEvalError(f"{stored.path}: its task is not one that this command reads: {said}") from None
-    name = stored.folder.name.partition(".again")[0]
     return TrialSpec(
         task=task if trusted else _without_means(task),
         path=path,
@@ -56,11 +56,34 @@ def recorded_spec(stored: StoredRecord, *, trusted: bool) -> TrialSpec:
         row=trial.get("row"),
         repeat=trial["repeat"],
         repeats=repeats,
-        label="" if name == ONLY_TRIAL else name,
+        label=_label(stored),
         rows=trial.get("rows", 1),
         variant=trial.get("variant"),
         experiment=trial.get("experiment"),
     )
+
+
+def under_its_name(spec: TrialSpec, stored: StoredRecord) -> TrialSpec:
+    """A trial of a task file, called and counted as the one of the record that it judges. Raises CoderEvalError."""
+    trial, key = stored.content["trial"], stored.key
+    try:
+        repeats, rows = int(trial["repeats"]), int(trial.get("rows", 1))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise CoderEvalError(f"{stored.path}: its trial is not one that this command reads: {error!r}") from None
+    return dataclasses.replace(
+        spec,
+        repeat=key.repeat,
+        repeats=repeats,
+        rows=rows,
+        variant=key.variant,
+        experiment=trial.get("experiment"),
+        label=_label(stored),
+    )
+
+
+def _label(stored: StoredRecord) -> str:
+    name = stored.folder.name.partition(".again")[0]
+    return "" if name == ONLY_TRIAL else name
 
 
 def _without_means(task: Task) -> Task:

@@ -114,6 +114,7 @@ def _before(stored: StoredRecord, status: str) -> str:
 
 
 def _by_task_file(run: StoredRun, file: Path, unreadable: list[str]) -> Iterator[tuple[TrialSpec, StoredRecord]]:
+    from ..again.recorded_task import under_its_name
     from ..store.reader import TrialKey, read
     from ..task.resolution import resolve
 
@@ -137,7 +138,7 @@ def _by_task_file(run: StoredRun, file: Path, unreadable: list[str]) -> Iterator
         spec = known.get(stored.key) or first.get(stored.key.row_id)
         if spec is None:
             raise CoderEvalError(f"{path}: {file} has no row {stored.key.row_id!r}")
-        yield spec, stored
+        yield under_its_name(spec, stored), stored
 
 
 def _by_records(

@@ -67,8 +67,8 @@ class Judgement:
     """What a checker found. The score lies in 0..1; the verdict follows from it and the criterion's threshold.
 
     `reason` is one line for people, `details` all that helps to understand it, `note` one line that people should see
-    also beside a pass. `label` and `expected_label` are given
-    by criteria that classify. A criterion that cannot be judged raises JudgingError instead.
+    also beside a pass. `label` and `expected_label` are given by criteria that classify. A criterion that cannot be
+    judged raises JudgingError instead.
     """
 
     score: float

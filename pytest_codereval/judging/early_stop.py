@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..criteria.contract import Verdict
 from ..criteria.registry import kind_of
 from .judge import criterion_names
+from .metrics import reaches
 from .strictness import strict_tools
 
 if TYPE_CHECKING:
@@ -154,11 +155,6 @@ def _armed(what: Watchlist, came: Sequence[tuple[Watched, Verdict]], calls: int)
 def share(some: Sequence[Any], of: Sequence[Any]) -> float:
     """sum(weights of some) / sum(weights of all)."""
     return float(sum(item.weight for item in some) / (sum(item.weight for item in of) or 1.0))
-
-
-def reaches(value: float, threshold: float) -> bool:
-    """Whether a share of weights reaches a threshold, as exactly as sums of decimal fractions can tell."""
-    return value >= threshold - 1e-9
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..criteria.contract import CriterionResult, Verdict
-from .early_stop import Reason, reaches, share
+from .early_stop import Reason, share
+from .metrics import reaches
 from .outcomes import STATUS_OF_VERDICT, VERDICT_ORDER, Status
 from .strictness import TYPE as STRICTNESS
 

@@ -92,13 +92,13 @@ class Gates:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
-        if self._trials and not self._config.getoption("codereval_execute_only"):
+        if self._trials:
             self._judge(session)
         yield
 
     def _judge(self, session: pytest.Session) -> None:
         suites, groups = self._suites(), self._groups()
-        self._gates = [gate for gate in (*suites, *groups) if gate.result.gate is not None]
+        self._gates = [gate for gate in (*suites, *groups) if self._is_told(gate)]
         for gate in self._gates:
             self._report(gate)
         if self._fails_session() and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -108,6 +108,13 @@ class Gates:
         except OSError as error:
             self._fault = f"suites.json could not be written: {error}"
             session.exitstatus = max(session.exitstatus, pytest.ExitCode.TESTS_FAILED)
+
+    def _is_told(self, gate: Gate) -> bool:
+        """Where a session only executes, its open gates are what was asked for; stored trials may decide others."""
+        from ..judging.checks import GateStatus
+
+        is_open = gate.result.gate in (GateStatus.NOT_EVALUATED, GateStatus.NOT_JUDGED) and not gate.fails
+        return gate.result.gate is not None and not (is_open and self._config.getoption("codereval_execute_only"))
 
     def _suites(self) -> list[Gate]:
         from ..judging.suites import judge_suite
@@ -163,8 +170,7 @@ class Gates:
     def _fails_session(self) -> bool:
         from ..judging.checks import GateStatus
 
-        options = ("codereval_allow_unevaluated", "codereval_execute_only")
-        allowed = any(self._config.getoption(name, default=False) for name in options)
+        allowed = self._config.getoption("codereval_allow_unevaluated")
         return any(gate.fails or (gate.result.gate is GateStatus.NOT_EVALUATED and not allowed) for gate in self._gates)
 
     def _write(self, suites: Sequence[Gate], groups: Sequence[Gate]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..text import clean, shorten
-from .markdown import FIGURE_HEADS, figure_row
-from .run_report import RunReport, TrialReport, figures
+from .markdown import FIGURE_HEADS, figure_rows
+from .run_report import RunReport, TrialReport
 from .table import ADVISORY, counts
 
 LONGEST_TEXT = 4000
@@ -27,13 +27,11 @@ def run_page(run: RunReport) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = [*run.variants, *([""] if len(run.variants) > 1 else [])]
-    rows = [figure_row(name or "all", figures(run.of_variant(name) if name else run.trials)) for name in names]
     page = environment.get_template("run.html.j2").render(
         name=run.path.name,
         warnings=run.warnings,
         heads=FIGURE_HEADS,
-        figures=rows,
+        figures=figure_rows(run),
         gates=run.gates,
         trials=[_trial(trial) for trial in run.trials],
         advisory=ADVISORY,

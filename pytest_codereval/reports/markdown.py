@@ -16,7 +16,7 @@ MOST_LISTED = 50
 
 def run_page(run: RunReport) -> str:
     """The whole run: figures by variant, gates, what did not pass, all trials by task."""
-    lines = [f"# Run {cell(run.path.name)}", "", *_warnings(run.warnings), *_table(FIGURE_HEADS, _figure_rows(run)), ""]
+    lines = [f"# Run {cell(run.path.name)}", "", *_warnings(run.warnings), *_table(FIGURE_HEADS, figure_rows(run)), ""]
     if run.gates:
         lines += ["## Gates", "", *_table(("gate", "outcome", "what it came to"), map(_gate_row, run.gates)), ""]
     if unmet := [trial for trial in run.trials if trial.status not in (Status.PASSED, Status.SKIPPED)]:
@@ -87,7 +87,8 @@ _ENTITIES = {"<": "&lt;", "&": "&amp;", "@": "@&#8203;"}
 """The last is an `@` and a space of no width: GitHub looks for names in the text that the page shows."""
 
 
-def _figure_rows(run: RunReport) -> list[tuple[str, ...]]:
+def figure_rows(run: RunReport) -> list[tuple[str, ...]]:
+    """A row for each variant, and where there are several one for all."""
     rows = [figure_row(variant or "all", figures(run.of_variant(variant))) for variant in run.variants]
     return rows if len(rows) == 1 else [*rows, figure_row("all", figures(run.trials))]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from .. import clock
@@ -10,8 +9,9 @@ from ..agents.limits import Meter
 from ..errors import Cause
 from ..trajectory.model import Event, ModelCall, ModelFault, Trajectory
 from ..trajectory.spending import Spending, spending
+from .entries import Entries
 from .judge_accounts import JudgeAccounts
-from .session import Session, Spender
+from .session import Session
 
 if TYPE_CHECKING:
     from ..task.models import Task
@@ -32,10 +32,10 @@ class Books:
     def __init__(self, task: Task, trial_id: str, session: Session) -> None:
         self.meter = Meter(task.run_limits, session.prices, session.has_budget)
         self.provider: str | None = None
-        self._trial_id = trial_id
         self._session = session
         self._events: dict[tuple[object, ...], Event] = {}
-        self._entered: dict[tuple[Spender, int, str], float] = {}
+        self._entries = Entries(trial_id, session, "agent")
+        self._entries_of_user = Entries(trial_id, session, "simulated user")
         self._simulated_calls: list[ModelCall] = []
         self.judges = JudgeAccounts(trial_id, session)
 
@@ -50,7 +50,7 @@ class Books:
             self.meter.take(event)
         finally:
             if isinstance(event, ModelCall):
-                self._enter("agent", event)
+                self._enter(self._entries, event)
             elif isinstance(event, ModelFault) and event.cause is Cause.RATE_LIMITED:
                 self._note_limit(event, self.provider)
 
@@ -58,7 +58,7 @@ class Books:
         """Keep a call of the model that plays the user."""
         if isinstance(event, ModelCall):
             self._simulated_calls.append(event)
-            self._enter("simulated user", event)
+            self._enter(self._entries_of_user, event)
         elif event.cause is Cause.RATE_LIMITED:
             self._note_limit(event, PROVIDER_OF_USERS)
 
@@ -73,18 +73,8 @@ class Books:
         if left > 0:
             self._session.limited(provider, None if fault.retry_after is None else left)
 
-    def _enter(self, spender: Spender, call: ModelCall) -> None:
-        """Enter into the session's ledger what the call cost, or how much more than was told of it before."""
-        cost = self.meter.least_cost(call)
-        key = (spender, call.attempt, call.id)
-        before = self._entered.get(key)
-        self._entered[key] = max(cost or 0.0, before or 0.0)
-        if before is not None:
-            if cost is None or cost <= before:
-                return
-            cost = float(Decimal(str(cost)) - Decimal(str(before)))
-        is_whole = call.complete and self.meter.cost(call) is not None
-        self._session.spent(self._trial_id, spender, cost, is_whole)
+    def _enter(self, entries: Entries, call: ModelCall) -> None:
+        entries.enter(call, self.meter.least_cost(call), call.complete and self.meter.cost(call) is not None)
 
     def trajectory(self, attempt: int) -> Trajectory:
         """All events so far; `attempt` is the last attempt."""

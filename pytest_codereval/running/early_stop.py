@@ -11,9 +11,10 @@ from ..criteria.contract import Evidence, Verdict
 from ..criteria.registry import checker, live
 from ..errors import CoderEvalError, JudgingError
 from ..judging.bounded import bounded
-from ..judging.early_stop import EarlyStop, Reason, Watched, Watchlist, reaches, share, stopping, watchlist
+from ..judging.early_stop import EarlyStop, Reason, Watched, Watchlist, share, stopping, watchlist
 from ..judging.judge import threshold
 from ..judging.judgements import checked_judgement
+from ..judging.metrics import reaches
 from ..recorder.invocation import InvocationLog
 from ..sandbox.protocol import ProcessResult
 from ..trajectory.model import Event, ToolCall

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..criteria.judges.agents import model_of_judge
@@ -14,6 +13,7 @@ from ..errors import AgentError, Cause, JudgingError, NotJudged, TrialError
 from ..trajectory.model import ModelCall, ModelFault
 from ..trajectory.prices import SETTING
 from ..trajectory.spending import Spending, spending
+from .entries import Entries
 
 if TYPE_CHECKING:
     from ..task.models import Task
@@ -44,10 +44,9 @@ class JudgeAccounts:
         self.prices = session.prices
         self.patience = session.patience
         self.has_cap = session.has_budget or session.has_judge_budget
-        self._trial_id = trial_id
         self._session = session
+        self._entries = Entries(trial_id, session, "judge")
         self._calls: dict[tuple[int, str], ModelCall] = {}
-        self._entered: dict[tuple[int, str], float] = {}
         self._limits = 0
 
     def admit(self) -> None:
@@ -77,16 +76,9 @@ class JudgeAccounts:
                 self._limits += 1
                 self._session.limited(provider, event.retry_after)
             return
-        key = (event.attempt, event.id)
-        self._calls[key] = event
-        cost, before = self.prices.least_cost(event.model, event.usage), self._entered.get(key)
-        self._entered[key] = max(cost or 0.0, before or 0.0)
-        if before is not None:
-            if cost is None or cost <= before:
-                return
-            cost = float(Decimal(str(cost)) - Decimal(str(before)))
-        whole = event.complete and self.prices.cost(event.model, event.usage) is not None
-        self._session.spent(self._trial_id, "judge", cost, whole)
+        self._calls[event.attempt, event.id] = event
+        is_whole = event.complete and self.prices.cost(event.model, event.usage) is not None
+        self._entries.enter(event, self.prices.least_cost(event.model, event.usage), is_whole)
 
     @property
     def spending(self) -> Spending:

@@ -260,13 +260,8 @@ class LayerFile(Generic[Checked]):
     content: Checked
 
 
-def load_experiment(path: Path) -> Experiment:
-    """Read and check an experiment file. Raises TaskFileError, whatever the file holds."""
-    return read_experiment(path).content
-
-
 def read_experiment(path: Path) -> LayerFile[Experiment]:
-    """Read and check an experiment file, once while it does not change. Raises TaskFileError."""
+    """Read and check an experiment file, once while it does not change. Raises TaskFileError, whatever it holds."""
     return _read(path, Experiment, "an experiment")
 
 

@@ -208,13 +208,13 @@ def test_the_command_judges_by_records_and_runs_nothing_of_them_without_consent(
     command = {"type": "run_command", "description": "it runs", "command": f"touch {repo.path}/ran && test -f a.txt"}
     repo.task("looks", success_criteria=[PASS])
     repo.task("runs", success_criteria=[PASS, command])
-    assert repo.run("tasks").ret == 0
+    assert repo.run("tasks", "--codereval-repeat=2").ret == 0
     (repo.path / "ran").unlink()
     monkeypatch.chdir(repo.path)
     assert main(["regrade", "run"]) == 2
     refused = capsys.readouterr().err
     assert "nothing was judged" in refused
-    assert f"runs: success_criteria[1] run_command: touch {repo.path}/ran" in refused
+    assert f"runs[r1]: success_criteria[1] run_command: touch {repo.path}/ran" in refused
     assert not Path("ran").exists()
     (repo.path / "run/trials/torn/trial").mkdir(parents=True)
     (repo.path / "run/trials/torn/trial/record.json").write_text("{")
@@ -222,7 +222,12 @@ def test_the_command_judges_by_records_and_runs_nothing_of_them_without_consent(
     assert "not a readable trial record" in capsys.readouterr().out
     (repo.path / "run/trials/torn/trial/record.json").unlink()
     assert main(["regrade", "run", "--task", "tasks/looks.yaml", "--run-dir", "one"]) == 0
+    told = [json.loads(path.read_text())["trial"] for path in sorted(Path("one").glob("trials/looks/*/record.json"))]
+    assert [(each["id"], each["repeat"], each["repeats"]) for each in told] == [
+        ("looks[r1]", 1, 2),
+        ("looks[r2]", 2, 2),
+    ]
     assert main(["regrade", "run", "--allow-recorded-commands", "--run-dir", "two"]) == 0
-    assert "runs: passed: 2 of 2 criteria passed" in capsys.readouterr().out
+    assert "runs[r1]: passed: 2 of 2 criteria passed" in capsys.readouterr().out
     assert Path("ran").exists()
-    assert json.loads(Path("two/trials/runs/trial/record.json").read_text())["stored"]["record"]
+    assert json.loads(Path("two/trials/runs/r1/record.json").read_text())["stored"]["record"]

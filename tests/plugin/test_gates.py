@@ -102,3 +102,12 @@ def test_a_suite_that_was_not_evaluated_has_not_passed(repo: Repo) -> None:
     assert repo.run().ret == 1
     assert "suite-gate" not in repo.cases()
     assert LABEL["name"] not in repo.cases()
+
+
+def test_stored_trials_have_their_gates_in_a_session_that_only_executes(repo: Repo) -> None:
+    write(repo.path, [repeated("too-few", "pff", {"pass_rate": 0.9})])
+    assert repo.run("-n0").ret == 1
+    result = repo.pytester.runpytest_subprocess("--codereval-resume=run", "--codereval-execute-only", "-n0")
+    assert result.ret == 1
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["FAILED*too-few::repeats-gate: 1 of 3 passed*"])

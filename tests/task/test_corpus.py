@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_codereval.errors import TaskFileError
-from pytest_codereval.task.experiment_models import load_experiment
+from pytest_codereval.task.experiment_models import read_experiment
 from pytest_codereval.task.loader import load_task
 from pytest_codereval.task.trials import expand
 
@@ -35,9 +35,9 @@ def test_every_experiment_of_the_corpus_loads() -> None:
     for path in sorted((DOWNSTREAM / "experiments").glob("*.yaml")):
         if path.name == "skill-comparison-template.yaml":  # its id is a place to fill in
             with pytest.raises(TaskFileError, match="experiment_id"):
-                load_experiment(path)
+                read_experiment(path)
         else:
-            assert load_experiment(path).variants
+            assert read_experiment(path).content.variants
 
 
 def test_a_thousand_files_are_read_in_time() -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pytest_codereval.errors import TaskFileError
-from pytest_codereval.task.experiment_models import Experiment, load_experiment
+from pytest_codereval.task.experiment_models import Experiment, read_experiment
 
 VARIANTS = [{"variant_id": "main"}]
 
@@ -17,7 +17,7 @@ VARIANTS = [{"variant_id": "main"}]
 def _load(folder: Path, **content: Any) -> Experiment:
     path = folder / "experiment.yaml"
     path.write_text(yaml.safe_dump({"experiment_id": "e", "description": "d", "variants": VARIANTS, **content}))
-    return load_experiment(path)
+    return read_experiment(path).content
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_what_is_no_experiment_is_refused(tmp_path: Path) -> None:
     for text in ("", "- a", "{", "experiment_id: !!python/name:os.system x"):
         (tmp_path / "e.yaml").write_text(text)
         with pytest.raises(TaskFileError):
-            load_experiment(tmp_path / "e.yaml")
+            read_experiment(tmp_path / "e.yaml")

@@ -48,7 +48,7 @@ class LiveCase:
         """The evidence after these events, made anew. No command can be run."""
         latest: dict[tuple[type, object], CaseEvent] = {}
         for event in events:
-            latest[type(event), event.id if isinstance(event, ToolCall) else event.sequence] = event
+            latest[_key(event)] = event
         calls = tuple(event for event in latest.values() if isinstance(event, ToolCall))
         recorded = sorted((e for e in latest.values() if isinstance(e, Invocation)), key=lambda each: each.sequence)
         return Evidence(

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os.path
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -262,8 +262,3 @@ def _series(kind: str, parts: Sequence[tuple[str, str]] | None, most: int) -> It
             yield Block(kind, "", None, note)
             return
         yield Block(kind, f"{number} of {len(parts)}{who}", text)
-
-
-def names_of(blocks: Iterable[Block]) -> list[str]:
-    """The parts by kind and name, for people."""
-    return [f"{block.kind} {block.name}".strip() for block in blocks]
