@@ -18,6 +18,9 @@ MOST_NAMED = 5
 _OF_JUDGING = ("success_criteria", "reference", "description", "tags", "skip", "repeats", "post_run")
 """Settings that the agent's work does not depend on."""
 
+_ONLY_SAID = ("description", "name", "suite_thresholds")
+"""Keys of a criterion on which its verdict does not depend."""
+
 
 def drift(stored: StoredRecord, now: Mapping[str, str], task: Task) -> list[str]:
     """What a stored trial and today's differ in, by name; empty when the stored one stands for today's."""
@@ -40,6 +43,20 @@ def differing_settings(content: Mapping[str, Any], task: Task) -> list[str]:
     paths = differing_paths(then, resolved_task(task))
     without = {*_OF_JUDGING} - ({"success_criteria"} if content.get("early_stop") else set())
     return [path for path in paths if path.split(".")[0].split("[")[0] not in without]
+
+
+def changed_deciders(content: Mapping[str, Any], task: Task) -> list[str]:
+    """The criteria that could stop the agent's run early, where it was, and that nothing today is like, by name."""
+    early = content.get("early_stop") or {}
+    names = {each["index"]: each["name"] for each in content.get("criteria") or ()}
+    then = ((content.get("task") or {}).get("resolved") or {}).get("success_criteria") or []
+    before = {names.get(index): _judges_by(criterion) for index, criterion in enumerate(then)}
+    today = [_judges_by(criterion) for criterion in resolved_task(task)["success_criteria"]]
+    return [name for name in early.get("armed") or () if name not in before or before[name] not in today]
+
+
+def _judges_by(criterion: Mapping[str, Any]) -> object:
+    return wire({key: value for key, value in criterion.items() if key not in _ONLY_SAID})
 
 
 def differing_paths(then: object, now: object) -> list[str]:

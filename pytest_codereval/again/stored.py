@@ -26,7 +26,7 @@ from ..store.reader import StoredRecord
 from ..store.run_directory import RunDirectory, write_json
 from ..store.summary import summary_of
 from ..trajectory.model import Trajectory
-from .drift import differing_settings
+from .drift import changed_deciders, differing_settings
 from .evidence import known_log, known_trajectory, with_gaps
 from .place import Place
 from .workspace import StoredFiles, gaps_of, missing_of
@@ -122,7 +122,13 @@ class StoredTrial(Standing):
             raise TrialError(stored.cause, stored.message)
         if stored.manifest is None:
             raise TrialError(Cause.EVIDENCE_LOST, f"{stored.path}: the trial was not sealed: {stored.message}")
-        _ = stored.trajectory, stored.log, stored.stopped, stored.early_stop
+        _ = stored.trajectory, stored.log, stored.stopped
+        if stored.early_stop is not None and (others := changed_deciders(stored.content, self.task)):
+            raise TrialError(
+                Cause.CONFIGURATION,
+                f"the run was stopped early by criteria that are others today ({', '.join(others)}), so nobody knows "
+                "what the agent would have done; run it again",
+            )
 
     def _begin_record(self) -> None:
         if self.settings.in_place:
