@@ -73,7 +73,6 @@ def test_tools_are_recorded_where_the_agent_is_isolated(recorded: Recorded) -> N
         mkdir -p sub; cd sub; uip a 'b c'; echo $?; asks x; echo in | asks stdin; echo low | hears
         printf 'one\\ntwo\\n' | wc -l; env -i "$(command -v uip)" clean
         for i in 1 2 3 4 5 6 7 8; do uip $i >/dev/null & done; wait
-        uip left >/dev/null &
     """
     told = recorded.sh(script)
     assert told.split() == ["constant", "4", "told", "told", "in", "LOW", "2", "constant"]
