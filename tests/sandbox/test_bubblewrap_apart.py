@@ -53,7 +53,7 @@ def test_notes_in_the_keyrings_of_the_kernel_reach_no_other_sandbox() -> None:
         left = said(first, KEYS)
         if left != "[False, False]\n[True, True]\n":
             pytest.skip(f"the kernel keeps no keys here: {left}")
-        assert said(first, KEYS).startswith("[True, True]")
+        wait_until(lambda: said(first, KEYS).startswith("[True, True]"))
         with contextlib.closing(make()) as beside:
             assert said(beside, KEYS).startswith("[False, False]")
     with contextlib.closing(make()) as later:
