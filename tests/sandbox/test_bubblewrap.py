@@ -160,8 +160,8 @@ def test_background_processes_live_until_the_end_and_no_longer() -> None:
     tag = new_tag()
     with contextlib.closing(make()) as sandbox:
         sh(sandbox, f"(setsid sh -c '(env -i sleep {tag} &)' &) >/dev/null 2>&1; touch started")
-        wait_until(lambda: alive(tag))
-        assert f"sleep {tag}" in said(sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+        wait_until(lambda: f"sleep {tag}" in said(sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"))
+        assert alive(tag)
         sandbox.reap()
         assert alive(tag) == []
 
