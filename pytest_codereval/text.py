@@ -6,7 +6,7 @@ import enum
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from .redaction import redact
 
@@ -78,3 +78,15 @@ def cut(text: str, limit: int) -> str:
     first = limit * 2 // 3
     last = limit - first
     return f"{text[:first]}\n... {len(text) - first - last} characters left out ...\n{text[-last:]}"
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Every text among the values of plain data, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from texts_in(item)
+    elif isinstance(value, Collection):
+        for item in value:
+            yield from texts_in(item)

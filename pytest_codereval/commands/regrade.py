@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import secrets
 from collections import Counter
@@ -90,12 +91,11 @@ def carry_out(arguments: argparse.Namespace) -> int:
 
 
 def _judge(trial: StoredTrial) -> str:
-    """Judge the trial and record it; what went wrong with its record or its sandbox at the end."""
+    """Judge the trial, which keeps its fault, and record it; what went wrong with that at the end."""
     try:
-        trial.execute()
-        trial.grade()
-    except TrialError:
-        pass
+        with contextlib.suppress(TrialError):
+            trial.execute()
+            trial.grade()
     finally:
         fault = _finish(trial)
     return fault

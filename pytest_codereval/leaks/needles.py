@@ -8,12 +8,13 @@ import enum
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..sandbox.digest import EXCLUDED
 from ..sandbox.host_path import host_path
+from ..text import texts_in
 from .reading import Budget, facts_of, files_below, text_of
 from .tokens import CanaryReader, fresh_canary
 
@@ -245,7 +246,7 @@ def given_texts(task: Task, folder: Path) -> list[str]:
     agent = task.agent
     if agent is None:
         return []
-    told = [agent.system_prompt or "", *_texts(agent.model_dump(mode="json", include={"mcp_servers"}))]
+    told = [agent.system_prompt or "", *texts_in(agent.model_dump(mode="json", include={"mcp_servers"}))]
     if agent.system_prompt_file is not None:
         told.append(
             text_of(host_path(agent.system_prompt_file, folder, "agent.system_prompt_file"), LONGEST_TEXT) or ""
@@ -255,18 +256,7 @@ def given_texts(task: Task, folder: Path) -> list[str]:
 
 def answers_of(task: Task) -> list[str]:
     """The texts of the task that recorded tools may answer."""
-    return list(_texts([tool.model_dump(mode="json") for tool in task.sandbox.record_cli or ()]))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, Collection):
-        for item in value:
-            yield from _texts(item)
+    return list(texts_in([tool.model_dump(mode="json") for tool in task.sandbox.record_cli or ()]))
 
 
 def _programs(task: Task) -> Iterator[str]:

@@ -21,6 +21,7 @@ from ..sandbox.material import TASK_FOLDER, GradingMaterial
 from ..store import record as records
 from ..task.layering import DEFAULTS_FILE
 from ..task.reply_tables import load_table
+from ..text import texts_in
 
 if TYPE_CHECKING:
     from ..task.trials import TrialSpec
@@ -125,7 +126,9 @@ def _of_agent(spec: TrialSpec) -> Iterator[Path]:
     """Files that the agent's block names relative to the task's folder, such as a record or code of the author."""
     if spec.task.agent is None:
         return
-    for text in _texts(spec.task.agent.model_dump(mode="json", exclude={"steps", "system_prompt"})):
+    for text in texts_in(spec.task.agent.model_dump(mode="json", exclude={"steps", "system_prompt"})):
+        if not text.strip() or len(text) >= _LONGEST_PATH or "\n" in text:
+            continue
         named = text.partition(":")[0] if text.count(".py:") == 1 else text
         if "/" in named or "." in named:
             try:
@@ -134,15 +137,3 @@ def _of_agent(spec: TrialSpec) -> Iterator[Path]:
                     yield path
             except (TrialError, OSError, ValueError):
                 continue
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        if value.strip() and len(value) < _LONGEST_PATH and "\n" not in value:
-            yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ EXECUTED = "executed, not judged"
 """The reason of a trial that is not evaluated because its session only executes."""
 
 
-class Standing:
+class Standing(abc.ABC):
     """`fault` is the first that was met; `folder` the trial's in the run directory, None before it has one.
 
     `item` names the pytest item that runs the trial, `rerun_of` says which stored trial it takes the place of and why.
@@ -38,9 +39,9 @@ class Standing:
         self.rerun_of: Mapping[str, object] | None = None
 
     @property
+    @abc.abstractmethod
     def _sealed(self) -> bool:
         """Whether all evidence is there."""
-        raise NotImplementedError
 
     @property
     def status(self) -> Status:
