@@ -333,6 +333,12 @@ def test_why_there_is_no_bubblewrap_is_told(monkeypatch: pytest.MonkeyPatch, tmp
     assert found == Availability(False, "bubblewrap 0.6.2 is too old, it takes 0.8.0: bwrap: unknown option")
 
 
+@needs_root
+def test_mounts_that_come_and_go_do_not_make_it_unusable() -> None:
+    argv = ["unshare", "-m", sys.executable, "-m", "tests.sandbox.mounts_come_and_go"]
+    assert subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout == "ended with 0\n"
+
+
 def test_concurrent_commands_do_not_disturb_each_other() -> None:
     with contextlib.closing(make()) as first, contextlib.closing(make()) as second:
         found: list[str] = []

@@ -9,10 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..drivers import Availability
 from ..enclosure import Owner
+from ..exposure import SYSTEM_FOLDERS, exposed
 
 CLEAN_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 """What our own programs run with: no variable of an author or an agent reaches one that has privileges."""
@@ -67,7 +69,7 @@ def availability(owner: Owner | None, search_path: str) -> Availability:
     tools = find_tools()
     if isinstance(tools, str):
         return Availability(False, tools)
-    folders = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+    folders = [*_programs(search_path.split(os.pathsep)), "--proc", "/proc", "--dev", "/dev"]
     folders += ["--perms", "0755", "--size", "65536", "--tmpfs", "/tmp", "--remount-ro", "/tmp"]
     argv = [tools.bwrap, *isolating_options(owner, network=True), *folders, "--"]
     try:
@@ -85,6 +87,16 @@ def availability(owner: Owner | None, search_path: str) -> Availability:
         return Availability(True)
     said = tried.stderr.decode("utf-8", "replace").strip()[-500:] or f"exit status {tried.returncode}"
     return Availability(False, f"{_reason(tools)}{said}")
+
+
+def _programs(search_path: Sequence[str]) -> list[str]:
+    """Options that show what programs need, not the whole disk.
+
+    bwrap takes every mount below a folder with it, and fails when one of them vanishes meanwhile, such as that of a
+    container that ends.
+    """
+    places = [*SYSTEM_FOLDERS, "/etc", *map(os.path.realpath, exposed(search_path))]
+    return [option for place in places for option in ("--ro-bind-try", place, place)]
 
 
 def _reason(tools: Tools) -> str:
