@@ -143,7 +143,7 @@ def test_a_call_that_was_told_twice_is_done_once(tmp_path: Path) -> None:
 
 def test_limits_hold(tmp_path: Path) -> None:
     block = put(tmp_path, asked(1), tool(1, "Bash", command="sleep 60"), asked(2), said("assistant", "done"))
-    with run_agent(tmp_path, block, timeout=1) as told:
+    with run_agent(tmp_path, block, timeout=3) as told:
         assert told.failure is not None
         assert told.failure.cause is Cause.TURN_TIMEOUT
         assert "killed when its time was up" in told.calls[0].output

@@ -184,8 +184,8 @@ def test_no_wait_outlasts_the_deadline(kind: str, options: dict[str, Any]) -> No
     with FakeAnthropic([fault(kind, **options)]) as fake:
         begin = time.monotonic()
         with pytest.raises(AgentError) as raised:
-            ask(fake.url, told, seconds=0.6)
-        assert time.monotonic() - begin > 0.5
+            ask(fake.url, told, seconds=2)
+        assert time.monotonic() - begin > 1.9
         assert raised.value.cause is Cause.TURN_TIMEOUT
         until(lambda: not threads())
     assert [one.cause for one in faults(told)] == [Cause.TURN_TIMEOUT]

@@ -237,13 +237,13 @@ def test_a_suite_recorded_once_from_a_live_tool_runs_offline(repo: Repo, pyteste
 
 def test_what_a_reply_does_is_not_done_for_a_caller_who_was_killed(repo: Repo) -> None:
     login = {"when": {"verb": "login"}, "set_state": {"login": "yes"}, "effects": [{"write": "token", "content": "t"}]}
-    rules = [login | {"delay": 2}, {"when": {"state": {"login": "yes"}}, "stdout": "logged in"}]
+    rules = [login | {"delay": 4}, {"when": {"state": {"login": "yes"}}, "stdout": "logged in"}]
     tool = {"responses": rules, "stdout": "logged out"}
     recording(
         repo,
         "seen",
         tool,
-        "timeout 1 uip login; sleep 1.5; uip get > out.txt; test ! -e token",
+        "timeout 2 uip login; sleep 3; uip get > out.txt; test ! -e token",
         success_criteria=contains("logged out"),
     )
     recording(
@@ -253,13 +253,13 @@ def test_what_a_reply_does_is_not_done_for_a_caller_who_was_killed(repo: Repo) -
 
 
 def test_calls_without_an_answer_at_the_end_are_no_calls_that_the_rules_know(repo: Repo) -> None:
-    repo.file("tasks/h.py", "import time\n\ndef slow(call):\n    time.sleep(3)\n    return 'ok'\n")
+    repo.file("tasks/h.py", "import time\n\ndef slow(call):\n    time.sleep(6)\n    return 'ok'\n")
     rules = [{"when": {"verb": "load", "stdin": {"present": True}}, "stdout": "ok"}]
-    recording(repo, "reads", {"responses": rules, "unmatched": "fail"}, "sleep 2 | timeout 1 uip load; true")
-    queued = "uip one & sleep 0.3; timeout 1.5 uip two; true"
+    recording(repo, "reads", {"responses": rules, "unmatched": "fail"}, "sleep 6 | timeout 3 uip load; true")
+    queued = "uip one & sleep 1; timeout 3 uip two; true"
     recording(repo, "queued", {"handler": "h.py:slow", "unmatched": "error"}, queued)
     known = [{"when": {"verb": "load"}, "stdout": "ok", "delay": 60}]
-    recording(repo, "late", {"responses": known, "unmatched": "fail"}, "timeout 1 uip load; true")
+    recording(repo, "late", {"responses": known, "unmatched": "fail"}, "timeout 3 uip load; true")
     result = repo.run("tasks", "-n2", "-v")
     result.assert_outcomes(passed=1, failed=1, errors=1)
     result.stdout.fnmatch_lines(["*1 call was answered by no rule, handler or cassette before the agent ended*"])

@@ -389,7 +389,7 @@ def test_a_signal_that_the_caller_ignores_stays_ignored(shadow: Shadow, interpre
 
 def test_timeout_ends_a_call_that_waits(shadow: Shadow, interpreter: str) -> None:
     tools = shadow(ASKS, interpreter=interpreter, answer=always(Printed("rule 1", delay=3600.0)))
-    assert tools.shell("timeout 0.6 uip").returncode == 124
+    assert tools.shell("timeout 2 uip").returncode == 124
     assert [call.exit_status for call in tools.drain().invocations] == [None]
 
 
@@ -622,16 +622,16 @@ def test_memory_has_a_bound(shadow: Shadow, monkeypatch: pytest.MonkeyPatch) -> 
          "standard input of a call lies in no file"),
         ('cp "$RECORD" "$SPOOL/calls/4.0"; ln -s /etc "$SPOOL/replies/4.0.in"; printf "4.0\\n4.0<\\n" >>"$SPOOL/index"',
          "standard input of a call could not be read"),
-        ('rm "$SPOOL/replies/0"; timeout 0.5 uip x', "places where shims wait"),
-        ('rm "$SPOOL/replies/"*; timeout 0.5 uip x', "places where shims wait"),
-        ('rm "$SPOOL/replies/0"; mkfifo "$SPOOL/replies/0"; timeout -s KILL 0.5 uip x', "places where"),
-        ('rm "$SPOOL/replies/0"; : >"$SPOOL/replies/0"; timeout 0.5 uip x', "where no answer can reach|places where"),
-        ('rm "$SPOOL/replies/0"; ln -s /dev/zero "$SPOOL/replies/0"; timeout -s9 0.5 uip x', "no answer|places where"),
-        ('rm -r "$SPOOL/replies"; timeout 0.5 uip x', "folder of the recorder's answers is gone"),
-        ('mv "$SPOOL/replies" k; mkdir "$SPOOL/replies"; timeout 0.5 uip x', "answers was moved, replaced or changed"),
-        ('mv "$SPOOL/replies" k; mv k "$SPOOL/replies"; timeout 0.5 uip x', "spool was moved, replaced or changed"),
-        ('chmod 0 "$SPOOL/replies"; timeout 0.5 uip x', "answers was moved, replaced or changed"),
-        ('echo garbage >"$SPOOL/replies/0"; timeout 0.5 uip x', "a call of uip got no answer"),
+        ('rm "$SPOOL/replies/0"; timeout 2 uip x', "places where shims wait"),
+        ('rm "$SPOOL/replies/"*; timeout 2 uip x', "places where shims wait"),
+        ('rm "$SPOOL/replies/0"; mkfifo "$SPOOL/replies/0"; timeout -s KILL 2 uip x', "places where"),
+        ('rm "$SPOOL/replies/0"; : >"$SPOOL/replies/0"; timeout 2 uip x', "where no answer can reach|places where"),
+        ('rm "$SPOOL/replies/0"; ln -s /dev/zero "$SPOOL/replies/0"; timeout -s9 2 uip x', "no answer|places where"),
+        ('rm -r "$SPOOL/replies"; timeout 2 uip x', "folder of the recorder's answers is gone"),
+        ('mv "$SPOOL/replies" k; mkdir "$SPOOL/replies"; timeout 2 uip x', "answers was moved, replaced or changed"),
+        ('mv "$SPOOL/replies" k; mv k "$SPOOL/replies"; timeout 2 uip x', "spool was moved, replaced or changed"),
+        ('chmod 0 "$SPOOL/replies"; timeout 2 uip x', "answers was moved, replaced or changed"),
+        ('echo garbage >"$SPOOL/replies/0"; timeout 2 uip x', "a call of uip got no answer"),
         ('uip 0; printf "%s\\n" "$$.0?0" >>"$SPOOL/index"; exec uip 1', "second answer|no shim|no answer can"),
         ('yes "4.0?" | head -c 1000000 >>"$SPOOL/index"', "flooded"),
     ],
@@ -697,7 +697,7 @@ def test_a_claim_that_was_removed(shadow: Shadow) -> None:
 def test_reading_what_is_meant_for_a_shim_hurts_only_that_shim(shadow: Shadow) -> None:
     tools = shadow(ASKS, answer=repeat)
     thief = subprocess.Popen(["cat", tools.replies / "0"], stdout=subprocess.DEVNULL)
-    tools.shell("timeout 0.5 uip stolen")
+    tools.shell("timeout 2 uip stolen")
     assert tools.call("uip", "next").stdout == b"next\n"
     thief.kill()
     thief.wait()

@@ -337,7 +337,7 @@ def test_a_program_in_the_background_can_be_killed(real: Any, interpreter: str, 
     status, pid = map(int, result.stdout.split())
     assert status == 143
     assert gone(pid)
-    assert made.shell("timeout 1 uip plain >out", cwd=made.folder).returncode == 124
+    assert made.shell("timeout 3 uip plain >out", cwd=made.folder).returncode == 124
     until(lambda: gone(int((made.folder / "out").read_text())))
     assert made.statuses() == [143, 143]
 

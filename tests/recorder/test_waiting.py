@@ -142,7 +142,7 @@ def test_what_does_not_ask_cannot_be_unmatched(shadow: Shadow, tmp_path: Path) -
     tools = shadow(ASKS, Tool("curl", 0), ShimPlan("git", passthrough=True), answer=Slow())
     path = {"PATH": f"{tools.bin}:{real.parent}:/usr/bin:/bin"}
     tools.call("curl", "x")
-    assert tools.shell("timeout 1 git push; timeout 1 uip login 3600", env=path).returncode == 124
+    assert tools.shell("timeout 3 git push; timeout 3 uip login 3600", env=path).returncode == 124
     log = tools.drain()
     assert [call.tool for call in log.invocations] == ["curl", "git", "uip"]
     assert [call.answered_by for call in log.invocations] == ["constant", "passthrough", "rule 0"]

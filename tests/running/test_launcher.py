@@ -142,7 +142,7 @@ def test_the_exit_status_is_the_programs_or_says_what_went_wrong(
 
 def test_the_program_is_killed_with_its_grader(graded: Graded) -> None:
     grading = graded(slow="sleep 60 & echo $$ >pid; wait")
-    result = grading.run("codereval-run ./slow.sh", timeout=1)
+    result = grading.run("codereval-run ./slow.sh", timeout=3)
     assert result.timed_out
     assert not Path(f"/proc/{(grading.sandbox.workspace / 'pid').read_text().strip()}").exists()
     assert grading.out("codereval-run echo next") == "next\n"

@@ -229,7 +229,7 @@ def test_stopping_the_keeper_is_tampering_too(make_sandbox: MakeSandbox, monkeyp
     monkeypatch.setattr(supervision, "PATIENCE", 0.5)
     sandbox, tag = make_sandbox(), new_tag()
     script = f"(setsid sleep {tag} &) >/dev/null 2>&1; kill -STOP $PPID; sleep 0.1"
-    assert attack(sandbox, script, Phase.PREPARE, timeout=1) is Cause.TAMPERED
+    assert attack(sandbox, script, Phase.PREPARE, timeout=3) is Cause.TAMPERED
     assert alive(tag) == []
     sandbox.close()
     assert sh(make_sandbox(), "echo fine") == "fine\n"
