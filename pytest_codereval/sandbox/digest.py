@@ -42,6 +42,7 @@ def digest(
 ) -> Digest:
     """Fingerprint names, types and contents of `path` and all below it but for `excluded_names`.
 
+    Of a file's mode it counts whether its owner may execute it, as in Git.
     `path` itself is resolved. Other links count by their text and, with `follow_links`, by what they lead to: the
     content of a file, the tree of a directory. `exclude` are absolute places to leave out. What cannot be read, and a
     missing path, count as such.
@@ -115,7 +116,7 @@ class _Walk:
             self._left_bytes -= found.st_size
             if self._left_bytes < 0:
                 return f"large: {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
-        return f"file: {_file_digest(path, found)}"
+        return f"{'program' if found.st_mode & stat.S_IXUSR else 'file'}: {_file_digest(path, found)}"
 
 
 def _file_digest(path: str, found: os.stat_result) -> str:

@@ -41,6 +41,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
         lambda tree: ((tree / "a").rename(tree / "b"), (tree / "a").symlink_to("b")),
         ("changed: a", "added: b"),
     ),
+    "file became a program": (lambda tree: (tree / "a").chmod(0o755), ("changed: a",)),
     "file became fifo": (lambda tree: ((tree / "a").unlink(), os.mkfifo(tree / "a")), ("changed: a",)),
 }
 

@@ -60,7 +60,7 @@ def test_reaping_ends_every_escaped_process(sandbox: DirectorySandbox, kind: str
 def test_a_timeout_ends_every_escaped_process(sandbox: DirectorySandbox) -> None:
     tag = new_tag()
     script = "\n".join(each.format(tag=tag) for each in ESCAPES.values())
-    result = sandbox.run(["sh", "-c", f"{script}\necho up; sleep {tag}"], phase=Phase.AGENT, timeout=2)
+    result = sandbox.run(["sh", "-c", f"{script}\necho up; sleep {tag}"], phase=Phase.AGENT, timeout=4)
     assert (result.timed_out, result.exit_status, result.stdout) == (True, 137, b"up\n")
     assert alive(tag) == []
     before = beats(sandbox)
