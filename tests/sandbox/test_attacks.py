@@ -117,7 +117,12 @@ int main(void) {
 
 @needs_signal_scopes
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_chains_of_forks_do_not_outrun_the_seal(sandbox: DirectorySandbox, tmp_path: Path) -> None:
+def test_chains_of_forks_do_not_outrun_the_seal(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+    """In a control group, as what waits to be collected would leave the machine no process for anybody else."""
+    try:
+        sandbox = make_sandbox(limits={"max_pids": 4000})
+    except TrialError as error:
+        pytest.skip(f"no control groups can be made here: {error}")
     (tmp_path / "chain.c").write_text(CHAIN)
     subprocess.run(["cc", "-o", tmp_path / "chain", tmp_path / "chain.c"], check=True)
     tag = new_tag()
