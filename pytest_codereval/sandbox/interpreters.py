@@ -91,7 +91,7 @@ def _look_in_working_directory(os, sys):
     try:
         sys.path.append(os.getcwd() if sys.argv[:1] == ["-m"] else "")
     except OSError:
-        pass
+        return  # it is gone, and Python itself does without it then
 
 
 _begin()

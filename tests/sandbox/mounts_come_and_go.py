@@ -6,10 +6,10 @@ To be run in a mount namespace of its own, by root. Prints each reason for which
 from __future__ import annotations
 
 import ctypes
-import itertools
 import multiprocessing
 import os
 import tempfile
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from pytest_codereval.sandbox import drivers
@@ -19,30 +19,25 @@ _MOUNTS = 30
 _ASKED = 25
 
 
-def come_and_go(folder: str, ends: int) -> None:
-    """Until the other side of the pipe `ends` is closed; what has been a mount is removed at once."""
+def come_and_go(folder: str, enough: Event) -> None:
+    """What has been a mount is removed at once."""
     libc = ctypes.CDLL(None, use_errno=True)
-    os.set_blocking(ends, False)
-    for turn in itertools.count():
-        places = [Path(folder, f"{turn}-{number}") for number in range(_MOUNTS)]
+    while not enough.is_set():
+        places = [Path(folder, str(number)) for number in range(_MOUNTS)]
         for place in places:
             place.mkdir()
             assert libc.mount(b"none", bytes(place), b"tmpfs", 0, None) == 0, os.strerror(ctypes.get_errno())
         for place in places:
             libc.umount2(bytes(place), 0)
             place.rmdir()
-        try:
-            if os.read(ends, 1) == b"":
-                return
-        except BlockingIOError:
-            continue
 
 
 def main() -> None:
     """Ask, with a fresh answer each time."""
-    reading, writing = os.pipe()
+    forking = multiprocessing.get_context("fork")
+    enough = forking.Event()
     with tempfile.TemporaryDirectory() as folder:
-        busy = multiprocessing.get_context("fork").Process(target=_apart, args=(folder, reading, writing))
+        busy = forking.Process(target=come_and_go, args=(folder, enough))
         busy.start()
         try:
             for _ in range(_ASKED):
@@ -51,14 +46,9 @@ def main() -> None:
                 if not found.usable:
                     print(found.reason)
         finally:
-            os.close(writing)
+            enough.set()
             busy.join()
         print("ended with", busy.exitcode)
-
-
-def _apart(folder: str, reading: int, writing: int) -> None:
-    os.close(writing)
-    come_and_go(folder, reading)
 
 
 if __name__ == "__main__":

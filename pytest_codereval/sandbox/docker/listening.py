@@ -22,21 +22,17 @@ _ROOT = Owner(0, 0)
 _BACKLOG = 128
 
 _FORWARDER = """
-import socket, sys, threading
+import contextlib, socket, sys, threading
 address, port, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 family = socket.AF_INET6 if ":" in address else socket.AF_INET
 server = socket.create_server((address, port), family=family, backlog=128)
 print(server.getsockname()[1], flush=True)
 def pump(source, target):
-    try:
+    with contextlib.suppress(OSError):
         while data := source.recv(1 << 18):
             target.sendall(data)
-    except OSError:
-        pass
-    try:
+    with contextlib.suppress(OSError):
         target.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass
 def join(inner):
     outer = socket.socket(socket.AF_UNIX)
     with inner, outer:
